@@ -220,7 +220,7 @@ class Kernel:
         return self._client
 
     def _connect(self) -> None:
-        self._client = self._manager.client()  # type: ignore[assignment]
+        self._client = self._manager.client()
         self._channel.start_channels()
         self._channel.wait_for_ready(timeout=START_TIMEOUT)
 

@@ -43,6 +43,27 @@ def test_bytes_of_the_descriptors_arrive_before_the_cell_is_done(module_kernel: 
     assert module_kernel.run("pass").outputs == []
 
 
+def test_bytes_that_are_read_late_still_belong_to_their_cell(kernel: Kernel) -> None:
+    # The thread that reads descriptor 1 is held, at the lock of its buffer, until the next request begins.
+    kernel.run(
+        "import os, sys, threading\n"
+        "go, stream, lock = threading.Event(), sys.stdout, sys.stdout._buffer_lock\n"
+        "class Held:\n"
+        "    def __enter__(self):\n"
+        "        if threading.current_thread() is stream.watch_fd_thread:\n"
+        "            go.wait()\n"
+        "        return lock.__enter__()\n"
+        "    def __exit__(self, *exc):\n"
+        "        return lock.__exit__(*exc)\n"
+        "get_ipython().events.register('pre_execute', go.set)\n"
+        "stream._buffer_lock = Held()",
+        settle=False,
+    )
+    cell = kernel.run("go.clear()\n_ = os.write(1, b'late')")
+    assert cell.stdout == "late"
+    assert kernel.run("print('next')").stdout == "next\n"
+
+
 def test_descriptor_output_of_a_failed_cell_arrives_too(module_kernel: Kernel) -> None:
     cell = module_kernel.run("import os\nos.write(1, b'before')\n1 / 0")
     assert (cell.status, cell.stdout) == ("error", "before")
