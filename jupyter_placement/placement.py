@@ -27,6 +27,7 @@ NODE_DEFAULTS: dict[str, Any] = {
     "source": None,
     "start": None,
     "duration": None,
+    "compiled": None,
 }
 EDGE_DEFAULTS: dict[str, Any] = {
     "tensor": None,

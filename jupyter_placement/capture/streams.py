@@ -164,7 +164,8 @@ class StreamFilter:
         waiting.register(self._wake[0], select.POLLIN)
         for channel in self._channels:
             waiting.register(channel.reading, select.POLLIN | select.POLLHUP)
-        while any(channel.open for channel in self._channels):
+        told = False
+        while not told or any(channel.open for channel in self._channels):
             partial = any(channel.pending for channel in self._channels)
             ready = dict(waiting.poll(_PARTIAL_SECONDS * 1000 if partial else None))
             with self._condition:
@@ -177,6 +178,7 @@ class StreamFilter:
                         self._emit_partial(channel)
                 if self._wake[0] in ready:
                     # Told to stop: this process no longer writes to the pipes, only a child may.
+                    told = True
                     waiting.unregister(self._wake[0])
                     for channel in self._channels:
                         if channel.open:

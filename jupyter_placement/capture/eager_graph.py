@@ -1,0 +1,145 @@
+"""The graph of the eager operations that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from jupyter_placement.capture.functions import function_label
+from jupyter_placement.capture.graphs import Captured, EagerCall, EagerTensorFact
+from jupyter_placement.capture.reasons import placement_reason
+from jupyter_placement.capture.tensors import tensor_bytes
+from jupyter_placement.placement import Placement
+
+_CONSTANT = "_EagerConst"
+
+
+def add_eager(placement: Placement, captured: Captured, devices: Collection[str]) -> None:
+    """Add the eager operations to a Placement, with the tensors between them as edges.
+
+    A tensor that was there before, or that Python made, is a node of its own.
+
+    Parameters
+    ----------
+    placement : Placement
+        Has the graphs already.
+    captured : Captured
+        What was found.
+    devices : collection of str
+        The devices that TensorFlow has.
+    """
+    builder = _EagerBuilder(placement, captured, devices)
+    builder.add()
+
+
+class _EagerBuilder:
+    def __init__(self, placement: Placement, captured: Captured, devices: Collection[str]) -> None:
+        self._placement = placement
+        self._captured = captured
+        self._devices = devices
+        self._numbers: dict[str, int] = {}
+        self._makers: dict[int, tuple[str, int, EagerTensorFact]] = {}
+        self._prefix = ""
+
+    def _name(self, base: str) -> str:
+        number = self._numbers.get(base, 0)
+        self._numbers[base] = number + 1
+        return base if number == 0 else f"{base}_{number}"
+
+    def add(self) -> None:
+        names = [(call, self._name((call.name or "").strip("/") or function_label(call.op))) for call in self._captured.eager]
+        sources = {
+            number: self._name("resource" if _dtype(fact) == "resource" else "Const")
+            for number, fact in self._captured.sources.items()
+        }
+        taken = self._placement.graph.nodes.keys()
+        if any(name in taken for _, name in names) or any(name in taken for name in sources.values()):
+            self._prefix = "eager/"
+        for number, name in sources.items():
+            self._add_source(number, name)
+        for call, name in names:
+            self._add_call(call, name)
+        self._add_unseen()
+
+    def _add_source(self, number: int, name: str) -> None:
+        fact = self._captured.sources[number]
+        op = "VarHandleOp" if _dtype(fact) == "resource" else _CONSTANT
+        self._add_node(name, op, fact.device, "", (fact,), "unknown")
+        self._makers[number] = (self._prefix + name, 0, fact)
+
+    def _add_call(self, call: EagerCall, name: str) -> None:
+        inputs = [self._makers[number] for number in call.inputs if number in self._makers]
+        device = self._device(call, [fact for _, _, fact in inputs])
+        function = call.op.startswith("__")
+        beside = {fact.device for _, _, fact in inputs if _dtype(fact) == "resource"}
+        reason = "unknown" if function else placement_reason(device, call.requested, call.op, self._devices, beside)
+        compiled = self._captured.compiled.get(call.op)
+        self._add_node(name, "PartitionedCall" if function else call.op, device, call.requested, call.outputs, reason, compiled)
+        for key, number in enumerate(call.inputs):
+            if number not in self._makers:
+                continue
+            producer, index, fact = self._makers[number]
+            self._placement.add_edge(
+                producer,
+                self._prefix + name,
+                key,
+                tensor=f"{self._placement.graph.nodes[producer]['name']}:{index}",
+                dtype=_dtype(fact),
+                shape=None if fact.shape is None else list(fact.shape),
+                bytes=_bytes(fact),
+            )
+        for index, fact in enumerate(call.outputs):
+            self._makers[fact.id] = (self._prefix + name, index, fact)
+
+    def _device(self, call: EagerCall, inputs: list[EagerTensorFact]) -> str | None:
+        if call.outputs:
+            return call.outputs[0].device
+        possible = self._captured.one_op_devices.get(call.op, set())
+        if len(possible) == 1:
+            return next(iter(possible))
+        # An operation on a resource runs where the resource is.
+        return next((fact.device for fact in inputs if _dtype(fact) == "resource"), None)
+
+    def _add_unseen(self) -> None:
+        """Add operations that TensorFlow placed and that no recorded call made: constants that nothing took, say."""
+        graph = self._placement.graph
+        seen = {(data["op"], data["device"]) for _, data in graph.nodes(data=True) if data["graph"] == "eager"}
+        for op, found in self._captured.one_op_devices.items():
+            for device in sorted(found):
+                if (op, device) not in seen:
+                    self._add_node(self._name("Const" if op == _CONSTANT else op), op, device, "", (), "unknown")
+
+    def _add_node(
+        self,
+        name: str,
+        op: str,
+        device: str | None,
+        requested: str,
+        outputs: tuple[EagerTensorFact, ...],
+        reason: str,
+        compiled: int | None = None,
+    ) -> None:
+        dtypes = [_dtype(fact) for fact in outputs]
+        shapes = [None if fact.shape is None else list(fact.shape) for fact in outputs]
+        host = bool(outputs) and device is not None and outputs[0].backing_device != device
+        self._placement.add_node(
+            self._prefix + name,
+            name=name,
+            op=op,
+            device=device,
+            requested=requested,
+            dtype=dtypes[0] if len(dtypes) == 1 else (dtypes or None),
+            shape=shapes[0] if len(shapes) == 1 else (shapes or None),
+            reason=reason,
+            memory="host" if host else "device",
+            graph="eager",
+            compiled=compiled,
+        )
+
+
+def _dtype(fact: EagerTensorFact) -> str:
+    import tensorflow as tf
+
+    return str(tf.dtypes.as_dtype(fact.dtype).name)
+
+
+def _bytes(fact: EagerTensorFact) -> int | None:
+    return tensor_bytes(_dtype(fact), fact.shape)

@@ -1,0 +1,240 @@
+"""Record the functions that run: new ones as TensorFlow places them, old ones by placing them again."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any
+
+from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
+from jupyter_placement.capture.records import LineCollector, node_names, split_records
+from jupyter_placement.capture.replacement import place_again
+
+_FUNCTION_NAME = re.compile(r"__(inference|forward|backward)_(.*)_\d+")
+_ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
+
+KnownFunctions = MutableMapping[Any, CapturedGraph]
+
+
+def function_label(name: str) -> str:
+    """Say which Python function a function of the runtime was made from.
+
+    Examples
+    --------
+    >>> function_label("__inference_train_step_1234")
+    'train_step'
+    >>> function_label("__backward_call_7")
+    'call:backward'
+    """
+    match = _FUNCTION_NAME.fullmatch(name)
+    if match is None:
+        return name
+    return match[2] if match[1] == "inference" else f"{match[2]}:{match[1]}"
+
+
+class FunctionRecorder:
+    """Record function calls while installed.
+
+    Parameters
+    ----------
+    private : PrivateTensorFlow
+        TensorFlow's private names.
+    lines : LineCollector
+        Where the placement lines arrive.
+    drain : callable
+        Waits until the lines that were written have arrived.
+    captured : Captured
+        Where the graphs go.
+    known : mapping of AtomicFunction to CapturedGraph
+        Functions that an earlier recording saw: TensorFlow tells of each only once.
+    """
+
+    def __init__(
+        self,
+        private: PrivateTensorFlow,
+        lines: LineCollector,
+        drain: Callable[[], None],
+        captured: Captured,
+        known: KnownFunctions,
+    ) -> None:
+        self._private = private
+        self._lines = lines
+        self._drain = drain
+        self._captured = captured
+        self._known = known
+        self._lock = threading.RLock()
+        self._seen: set[str] = set()
+        self._atomic: dict[str, weakref.ref[Any]] = {}
+        self._stale: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self._switch: Callable[[bool], None] | None = None
+        self._context: Any = None
+        self._original: Any = None
+        self._wrapper: Any = None
+        self._ensure: Any = None
+        self._ensure_wrapper: Any = None
+
+    def install(self) -> None:
+        """Begin to record; the eager context is left uninitialised if it is."""
+        function_type, atomic = self._private.AtomicFunction, self._atomic
+        original = self._original = function_type.__dict__["cached_definition"]
+
+        def cached_definition(function: Any) -> Any:
+            # Read at the beginning of each call. A wrapper around the call would stand in the user's tracebacks.
+            atomic[function.name.decode()] = weakref.ref(function)
+            return original.fget(function)
+
+        self._wrapper = property(cached_definition)
+        function_type.cached_definition = self._wrapper
+        if current_context() is not None:
+            self._begin(current_context())
+        else:
+            context_type, begin = self._private.context.Context, self._begin
+            ensure = self._ensure = context_type.ensure_initialized
+
+            def ensure_initialized(context: Any) -> None:
+                ensure(context)
+                begin(context)
+
+            self._ensure_wrapper = ensure_initialized
+            context_type.ensure_initialized = ensure_initialized
+
+    def uninstall(self) -> None:
+        """Put TensorFlow's own attributes back."""
+        function_type, context_type = self._private.AtomicFunction, self._private.context.Context
+        if function_type.__dict__["cached_definition"] is self._wrapper:
+            function_type.cached_definition = self._original
+        if self._ensure is not None and context_type.ensure_initialized is self._ensure_wrapper:
+            context_type.ensure_initialized = self._ensure
+
+    def finish(self) -> None:
+        """Collect what is left, and place the functions again that TensorFlow told nothing about."""
+        context = self._context
+        if context is None:
+            return
+        try:
+            self._collect(None)
+            for name, (function, devices) in self._stale.items():
+                graph = place_again(
+                    function, context, self._switch, self._drain, self._lines, self._private.op_defs, devices
+                )
+                if isinstance(graph, str):
+                    self._captured.notes.append(graph)
+                else:
+                    graph.label = f"function:{function_label(name)}"
+                    self._keep(function, graph)
+        finally:
+            context.disable_graph_collection()
+
+    def called(self, name: str, inputs: Sequence[Any], run: Callable[[], Any]) -> Any:
+        """Run a function of the runtime; the first time, find out where its operations are placed."""
+        function = self._atomic.get(name, lambda: None)()
+        if name in self._seen or function is None or self._context is None:
+            return run()
+        compiled = function.cached_definition.attr.get("_XlaMustCompile")
+        if compiled is not None and compiled.b:
+            self._captured.compiled[name] = len(function.cached_definition.node_def)
+            self._seen.add(name)
+            return run()
+        with self._lock:
+            self._seen.add(name)
+            self._collect(None)
+            self._log(True)
+        try:
+            return run()
+        finally:
+            with self._lock:
+                self._log(False)
+                self._collect(function, tuple(tensor.device for tensor in inputs))
+
+    def _begin(self, context: Any) -> None:
+        if self._context is None:
+            self._context = context
+            self._switch = log_switch(context)
+            if self._switch is None:
+                self._captured.notes.append(
+                    "TensorFlow's library does not export the switch of the placement log: operations that TensorFlow "
+                    "optimised away have no device here."
+                )
+            context.enable_graph_collection()
+
+    def _log(self, on: bool) -> None:
+        if self._switch is not None:
+            self._switch(on)
+
+    def _collect(self, function: Any | None, devices: tuple[str, ...] = ()) -> None:
+        """Take over the graphs that TensorFlow placed since the last call, and their lines."""
+        self._drain()
+        records = self._lines.pop()
+        metadata = self._context.export_run_metadata()
+        collected = list(metadata.function_graphs) if metadata is not None else []
+        shares = split_records(
+            records,
+            [
+                node_names(item.pre_optimization_graph) | node_names(item.post_optimization_graph)
+                for item in collected
+            ],
+        )
+        if not collected:
+            self._captured.loose.extend(records)
+        body = None if function is None else {node.name for node in function.cached_definition.node_def}
+        found = False
+        for item, share in zip(collected, shares, strict=True):
+            before, after = item.pre_optimization_graph, item.post_optimization_graph
+            graph = CapturedGraph("", before, share, after)
+            names = {node.name for node in before.node if node.op not in _ARGUMENT_OPS}
+            if body is not None and not found and names == body:
+                found = True
+                graph.label = f"function:{function_label(function.name.decode())}"
+                self._keep(function, graph)
+            elif len(names) == 1 and not before.library.function:
+                for node in after.node:
+                    if node.op not in _ARGUMENT_OPS:
+                        self._captured.one_op_devices.setdefault(node.op, set()).add(node.device)
+            else:
+                graph.label = f"function:{self._inner_label(names)}"
+                self._captured.graphs.append(graph)
+        if function is not None and not found:
+            if function in self._known:
+                self._captured.graphs.append(self._known[function])
+            else:
+                self._stale[function.name.decode()] = (function, devices)
+
+    def _keep(self, function: Any, graph: CapturedGraph) -> None:
+        graph.shapes = function_shapes(function)
+        self._known[function] = graph
+        self._captured.graphs.append(graph)
+
+    def _inner_label(self, names: set[str]) -> str:
+        """Find the function of a graph that no call of the user names: one that runs inside another."""
+        for graph in self._captured.graphs:
+            for definition in graph.graph_def.library.function:
+                if {node.name for node in definition.node_def} == names:
+                    return function_label(definition.signature.name)
+        for name, reference in self._atomic.items():
+            function = reference()
+            if function is not None and {node.name for node in function.cached_definition.node_def} == names:
+                return function_label(name)
+        return "inner"
+
+
+def function_shapes(function: Any) -> dict[str, dict[str, list[Any]]]:
+    """Return the shapes of all outputs in a function (under ``""``) and in those that it calls (by name)."""
+    shapes: dict[str, dict[str, list[Any]]] = {}
+    waiting = [("", function)]
+    while waiting:
+        name, current = waiting.pop()
+        if name in shapes:
+            continue
+        shapes[name] = {
+            operation.name: [_dimensions(tensor.shape) for tensor in operation.outputs]
+            for operation in current.graph.get_operations()
+        }
+        waiting.extend((child.name.decode(), child) for child in current.children)
+    return shapes
+
+
+def _dimensions(shape: Any) -> list[int | None] | None:
+    return None if shape.rank is None else list(shape.as_list())

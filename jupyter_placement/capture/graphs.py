@@ -1,0 +1,113 @@
+"""What the capture hands over: the graphs that TensorFlow placed, each with its log lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_placement.log import PlacementRecord
+
+
+@dataclass
+class CapturedGraph:
+    """A session's graph or a function's.
+
+    Attributes
+    ----------
+    label : str
+        For example ``"session:0"`` or ``"function:train_step"``.
+    graph_def : GraphDef
+        The graph before placement, with requested devices and its function library.
+    records : list of PlacementRecord
+        What the placer logged of it, in the log's order.
+    placed : GraphDef or None
+        The graph after placement and TensorFlow's optimisation, with assigned devices.
+    shapes : dict of str to dict
+        For each function of the library (``""``: the graph itself) the shapes of each node's outputs.
+    """
+
+    label: str
+    graph_def: Any
+    records: list[PlacementRecord] = field(default_factory=list)
+    placed: Any | None = None
+    shapes: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EagerTensorFact:
+    """One output of an eager operation.
+
+    Attributes
+    ----------
+    id : int
+        TensorFlow's number of the tensor, unique in the process.
+    device, backing_device : str
+        Where the operation ran, and where the tensor's memory is.
+    dtype : int
+        Number of the ``DType``.
+    shape : tuple of int or None
+        Dimensions.
+    """
+
+    id: int
+    device: str
+    backing_device: str
+    dtype: int
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class EagerCall:
+    """One eager operation that ran.
+
+    Attributes
+    ----------
+    op : str
+        Operation type, or a function's name.
+    name : str or None
+        The name that the user gave.
+    requested : str
+        The device that ``tf.device`` asked for, or ``""``.
+    inputs : tuple of int
+        Number of each input tensor.
+    outputs : tuple of EagerTensorFact
+        Its outputs.
+    """
+
+    op: str
+    name: str | None
+    requested: str
+    inputs: tuple[int, ...]
+    outputs: tuple[EagerTensorFact, ...]
+
+
+@dataclass
+class Captured:
+    """All that a recording found.
+
+    Attributes
+    ----------
+    graphs : list of CapturedGraph
+        In the order in which they first ran.
+    eager : list of EagerCall
+        In the order in which they ran.
+    sources : dict of int to EagerTensorFact
+        Tensors that eager operations took and that none of them made, by number.
+    loose : list of PlacementRecord
+        Lines that belong to none of the graphs.
+    one_op_devices : dict of str to set of str
+        Devices that TensorFlow assigned to eager operations, by operation type, of the small graph that it makes for
+        each new one.
+    compiled : dict of str to int
+        Functions that XLA compiles as a whole, by TensorFlow's name of them, with their number of operations.
+    notes : list of str
+        Sentences on what could not be recorded.
+    """
+
+    graphs: list[CapturedGraph] = field(default_factory=list)
+    eager: list[EagerCall] = field(default_factory=list)
+    sources: dict[int, EagerTensorFact] = field(default_factory=dict)
+    loose: list[PlacementRecord] = field(default_factory=list)
+    one_op_devices: dict[str, set[str]] = field(default_factory=dict)
+    compiled: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)

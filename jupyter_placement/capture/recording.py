@@ -1,0 +1,235 @@
+"""One recording: install the hooks, wait, take them out again, make a Placement of what was found."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from jupyter_placement.capture.build import build_placement
+from jupyter_placement.capture.devices import tensorflow_devices
+from jupyter_placement.capture.eager import EagerRecorder
+from jupyter_placement.capture.functions import FunctionRecorder, KnownFunctions
+from jupyter_placement.capture.graphs import Captured
+from jupyter_placement.capture.import_hook import TensorFlowImport
+from jupyter_placement.capture.private import (
+    PrivateTensorFlow,
+    UnsupportedTensorFlowError,
+    current_context,
+    private_tensorflow,
+)
+from jupyter_placement.capture.records import LineCollector
+from jupyter_placement.capture.sessions import SessionRecorder
+from jupyter_placement.capture.streams import StreamFilter
+from jupyter_placement.memory import MemorySampler
+from jupyter_placement.placement import MemorySample, Placement, PlacementError
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+class Recording:
+    """Record what TensorFlow places between :meth:`start` and :meth:`stop`.
+
+    Parameters
+    ----------
+    soft : bool
+        Soft placement: an operation whose requested device is not there, or has no kernel for it, goes to another.
+        When false, TensorFlow raises an error instead.
+    cpus : int or None
+        Number of logical CPU devices; ``None`` leaves it as it is.
+    interval : float
+        Seconds between two memory samples.
+    on_memory : callable or None
+        Called for each memory sample, on the sampler's thread, with the samples, the seconds since the start, and
+        sentences on what cannot be read.
+    known : mapping or None
+        Functions that earlier recordings saw, shared among the recordings of a process.
+
+    Attributes
+    ----------
+    placement : Placement or None
+        What was found, once the recording has stopped.
+    """
+
+    def __init__(
+        self,
+        *,
+        soft: bool = True,
+        cpus: int | None = None,
+        interval: float = 0.5,
+        on_memory: Callable[[list[MemorySample], float, list[str]], None] | None = None,
+        known: KnownFunctions | None = None,
+    ) -> None:
+        self.placement: Placement | None = None
+        self._soft = soft
+        self._cpus = cpus
+        self._known: KnownFunctions = weakref.WeakKeyDictionary() if known is None else known
+        self._lines = LineCollector()
+        self._captured = Captured()
+        self._streams = StreamFilter(self._lines.take)
+        self._sampler = MemorySampler(interval=interval, on_sample=on_memory)
+        self._private: PrivateTensorFlow | None = None
+        self._eager: EagerRecorder | None = None
+        self._functions: FunctionRecorder | None = None
+        self._sessions: SessionRecorder | None = None
+        self._hooks = ExitStack()
+        self._began = 0.0
+        self._when = ""
+
+    def start(self) -> None:
+        """Begin to record.
+
+        Raises
+        ------
+        PlacementError
+            When another recording is under way, or TensorFlow runs with another number of logical CPU devices.
+        """
+        if not _ONE_AT_A_TIME.acquire(blocking=False):
+            raise PlacementError("A placement recording is under way already: they cannot be nested.")
+        with ExitStack() as undo:
+            undo.callback(_ONE_AT_A_TIME.release)
+            undo.callback(self._hooks.close)
+            self._began = time.monotonic()
+            self._when = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            self._streams.start()
+            undo.callback(self._streams.stop)
+            importing = TensorFlowImport(self._tensorflow_is_there)
+            importing.install()
+            self._hooks.callback(importing.uninstall)
+            self._sampler.start()
+            undo.pop_all()
+
+    def stop(self, error: BaseException | None = None) -> Placement:
+        """End the recording, put everything back, and make the Placement.
+
+        Parameters
+        ----------
+        error : BaseException or None
+            What the recorded code raised; a placement error becomes an event.
+        """
+        duration = time.monotonic() - self._began
+        with ExitStack() as last:
+            last.callback(_ONE_AT_A_TIME.release)
+            last.callback(self._streams.stop)
+            last.callback(self._sampler.stop)
+            with ExitStack() as finish:
+                if self._functions is not None and self._sessions is not None:
+                    finish.callback(self._sessions.finish)
+                    finish.callback(self._functions.finish)
+                self._hooks.close()
+        self.placement = self._build(duration, error)
+        return self.placement
+
+    def _tensorflow_is_there(self) -> None:
+        try:
+            private = private_tensorflow()
+        except UnsupportedTensorFlowError as error:
+            self._captured.notes.append(str(error))
+            return
+        self._set_cpus()
+        self._private = private
+        self._set_soft_placement(private)
+        drain = self._streams.drain
+        self._functions = FunctionRecorder(private, self._lines, drain, self._captured, self._known)
+        self._sessions = SessionRecorder(private, self._lines, drain, self._captured, self._soft)
+        self._eager = EagerRecorder(private, self._functions.called)
+        for recorder in (self._functions, self._sessions, self._eager):
+            recorder.install()
+            self._hooks.callback(recorder.uninstall)
+
+    def _set_cpus(self) -> None:
+        import tensorflow as tf
+
+        if self._cpus is None:
+            return
+        if current_context() is not None:
+            there = len(tf.config.list_logical_devices("CPU"))
+            if there != self._cpus:
+                raise PlacementError(
+                    f"TensorFlow has already started with {there} logical CPU device{'s' if there != 1 else ''}: restart "
+                    f"the kernel to run with {self._cpus}."
+                )
+            return
+        cpu = tf.config.list_physical_devices("CPU")[0]
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * self._cpus)
+
+    def _set_soft_placement(self, private: PrivateTensorFlow) -> None:
+        import tensorflow as tf
+
+        context = private.context.context()
+        before = context._soft_device_placement
+        effective = tf.config.get_soft_device_placement()
+        tf.config.set_soft_device_placement(self._soft)
+
+        def restore() -> None:
+            if context._soft_device_placement is self._soft:  # else the recorded code has set it itself
+                tf.config.set_soft_device_placement(effective)
+                context._soft_device_placement = before
+
+        self._hooks.callback(restore)
+
+    def _build(self, duration: float, error: BaseException | None) -> Placement:
+        if self._eager is not None:
+            self._captured.eager, self._captured.sources = self._eager.calls, self._eager.sources
+            if self._eager.skipped:
+                self._captured.notes.append(
+                    f"{self._eager.skipped} eager operations after the first {len(self._eager.calls)} are not shown."
+                )
+        devices = tensorflow_devices(self._sessions.devices if self._sessions else [])
+        placement = build_placement(self._captured, self._lines, devices, error)
+        placement.memory = list(self._sampler.samples)
+        placement.meta = {
+            "time": self._when,
+            "duration": round(duration, 6),
+            "jupyter_placement": importlib.metadata.version("jupyter-placement"),
+            "python": platform.python_version(),
+            "tensorflow": None if self._private is None else self._private.version,
+            "soft_placement": self._soft,
+            "notes": [*self._captured.notes, *self._sampler.notes],
+            **placement.meta,
+        }
+        if not placement.graph:
+            placement.meta["nothing"] = self._why_nothing()
+        return placement
+
+    def _why_nothing(self) -> str:
+        if self._captured.notes:
+            return "Nothing was placed. " + " ".join(self._captured.notes)
+        if self._private is None:
+            return "Nothing was placed: the code did not import TensorFlow."
+        return (
+            "Nothing was placed: TensorFlow ran no operation. A graph that is only built is not placed; run it in a "
+            "session, or call the function."
+        )
+
+
+@contextmanager
+def record(**options: Any) -> Iterator[Recording]:
+    """Record the body of a ``with`` statement; its ``placement`` is there afterwards.
+
+    Parameters
+    ----------
+    **options
+        Those of :class:`Recording`.
+
+    Raises
+    ------
+    PlacementError
+        As :meth:`Recording.start`.
+    """
+    recording = Recording(**options)
+    recording.start()
+    raised: BaseException | None = None
+    try:
+        yield recording
+    except BaseException as error:
+        raised = error
+        raise
+    finally:
+        recording.stop(raised)
