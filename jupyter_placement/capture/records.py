@@ -6,19 +6,31 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from jupyter_placement.log import EagerRecord, PlacementRecord, is_log_header, parse_line
+from jupyter_placement.log import EagerRecord, PlacementRecord, is_log_header, is_twin, parse_line
 
 
 class LineCollector:
     """Collect the placement lines of a run; every other line is left alone.
 
     TensorFlow writes each line twice, on descriptor 1 and, behind a log prefix, on descriptor 2.
+
+    Attributes
+    ----------
+    lines : list of str
+        The lines of the placement log, without their copies.
+    other : list of str
+        The last other lines on descriptor 2.
+    read, matched, duplicate : int
+        Lines read; those that told a placement; those that told one again.
+    own_log : bool
+        Whether other log lines of TensorFlow are taken as well: they tell of what a recording itself has TensorFlow do.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.other: list[str] = []
         self._found: dict[int, list[PlacementRecord]] = {1: [], 2: []}
+        self.own_log = False
         self.read = 0
         self.duplicate = 0
         self.matched = 0
@@ -34,6 +46,8 @@ class LineCollector:
             return True
         if isinstance(record, EagerRecord) or is_log_header(line):
             self.lines.append(line)
+            return True
+        if self.own_log and is_twin(line):
             return True
         if descriptor == 2:
             self.other.append(line)

@@ -11,6 +11,7 @@ from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.signatures import Signatures
 from jupyter_placement.log import PlacementRecord
 
+_OWN = re.compile(r"(?:input|output|input_control_node|output_control_node)/_\d+")
 _CALL = re.compile(r"cond/then/_\d+/cond/(?:Stateful)?PartitionedCall")
 
 
@@ -69,6 +70,7 @@ def place_again(
         return tf.cond(wanted, run, lambda: tf.constant(0))
 
     options = context.function_call_options
+    lines.own_log = True
     try:
         concrete = placement.get_concrete_function(tf.TensorSpec([], tf.bool))
         never = tf.constant(False)
@@ -86,9 +88,14 @@ def place_again(
             switch(False)
         context.function_call_options = options
         drain()
+        lines.own_log = False
         records = lines.pop()
         metadata = context.export_run_metadata()
-    collected = [item for item in metadata.function_graphs if any(node.name == "cond" for node in item.pre_optimization_graph.node)]
+    collected = [
+        item
+        for item in metadata.function_graphs
+        if any(node.name == "cond" for node in item.pre_optimization_graph.node)
+    ]
     if not collected:
         return f"{name} ran before the recording, and TensorFlow did not place it again: it is not shown."
     prefixes = {match[0] for record in records if (match := _CALL.match(record.name))}
@@ -149,12 +156,16 @@ def _new_name(name: str, prefix: str, arguments: dict[str, str]) -> str | None:
     if name in arguments:
         return arguments[name]
     inner = prefix + "/"
-    if name.startswith(inner):
-        return name[len(inner) :]
-    if name.startswith("Func/" + inner):
-        rest = name[len("Func/" + inner) :]
-        return None if rest.split("/")[0] in ("input", "output", "input_control_node", "output_control_node") and rest.count("/") == 1 else "Func/" + rest
-    return None
+    begin = "Func/" if name.startswith("Func/" + inner) else ""
+    if not name.startswith(begin + inner):
+        return None
+    rest = name[len(begin + inner) :]
+    if begin and _OWN.fullmatch(rest):
+        return None
+    # Nodes that control flow puts in carry the names of their inputs within their own.
+    for old, new in arguments.items():
+        rest = rest.replace(old, new) if prefix in rest else rest
+    return begin + rest.replace(inner, "")
 
 
 def _arguments(names: list[str], prefix: str, definition: Any) -> dict[str, str]:
@@ -165,7 +176,8 @@ def _arguments(names: list[str], prefix: str, definition: Any) -> dict[str, str]
         ("output", [f"{argument.name}_RetVal" for argument in definition.signature.output_arg]),
     ):
         start = f"Func/{prefix}/{kind}/_"
-        found = sorted((int(name[len(start) :]), name) for name in names if name.startswith(start) and name[len(start) :].isdigit())
+        numbers = {name: name[len(start) :] for name in names if name.startswith(start)}
+        found = sorted((int(number), name) for name, number in numbers.items() if number.isdigit())
         mapping.update({old: name for (_, old), name in zip(found, new, strict=False)})
     return mapping
 

@@ -140,6 +140,7 @@ class SessionRecorder:
 
         self._drain()
         self._lines.pop()
+        self._lines.own_log = True
         session = tf.compat.v1.Session(graph=found.graph, config=self._with_log(found.config))
         try:
             session._extend_graph()
@@ -147,7 +148,8 @@ class SessionRecorder:
             self._captured.notes.append(f"A session of an earlier cell could not be placed again: {error.message}")
         finally:
             session.close()
-        self._drain()
+            self._drain()
+            self._lines.own_log = False
         return self._lines.pop()
 
 

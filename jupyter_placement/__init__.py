@@ -1,0 +1,66 @@
+"""Where does my model run? TensorFlow's assigned devices, seen in the notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jupyter_placement.placement import (
+    Counts,
+    Device,
+    Event,
+    MemorySample,
+    Placement,
+    PlacementError,
+)
+
+if TYPE_CHECKING:
+    from jupyter_placement.capture import Recording, record
+    from jupyter_placement.panel import PlacementPanel
+
+__version__ = "0.1.0"
+__all__ = [
+    "Counts",
+    "Device",
+    "Event",
+    "MemorySample",
+    "Placement",
+    "PlacementError",
+    "PlacementPanel",
+    "Recording",
+    "load_ipython_extension",
+    "record",
+    "unload_ipython_extension",
+]
+
+_LATER = {
+    "PlacementPanel": "jupyter_placement.panel",
+    "Recording": "jupyter_placement.capture",
+    "record": "jupyter_placement.capture",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what needs TensorFlow, plotly or widgets when it is first asked for."""
+    if name in _LATER:
+        import importlib
+
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register ``%%placement`` (``%load_ext jupyter_placement``)."""
+    from jupyter_placement.magic import PlacementMagics
+
+    PlacementMagics(shell).install()
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take ``%%placement`` out again (``%unload_ext jupyter_placement``)."""
+    from jupyter_placement.magic import uninstall
+
+    uninstall(shell)

@@ -1,0 +1,256 @@
+"""``%%placement`` and ``%placement``: parse the line, record the cell, show what was found.
+
+The cell is run by IPython itself, not by the magic: its own line ``%%placement`` becomes a call that begins a
+recording, and the recording ends when IPython says that the cell has. So tracebacks, ``await``, ``Out``, history and
+interrupts are those of a cell without the magic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib.util
+import re
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.inputtransformer2 import cell_magic as transform_cell_magic
+from IPython.core.inputtransformer2 import leading_empty_lines
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from jupyter_placement.magic_output import Output
+from jupyter_placement.placement import Placement, PlacementError
+
+_CELL_LINE = re.compile(r"%%placement(?:[ \t]+(?P<arguments>.*?))?[ \t]*\r?\n?")
+_OPTION = re.compile(r"-\S+")
+_WITH_VALUE = ("-o", "--output", "--cpus", "--save", "--interval")
+
+
+@dataclass
+class _Run:
+    """A cell that is being recorded."""
+
+    info: Any
+    arguments: argparse.Namespace
+    recording: Any
+    output: Output
+
+
+@magics_class
+class PlacementMagics(Magics):  # type: ignore[misc]
+    """The magics, the input transformer and the events that belong to them."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self._info: Any = None
+        self._run: _Run | None = None
+        self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Register everything with the shell."""
+        shell = self.shell
+        uninstall(shell)
+        shell.register_magics(self)
+        shell.input_transformers_cleanup.append(self.transform)
+        shell.events.register("pre_run_cell", self.cell_begins)
+        shell.events.register("post_run_cell", self.cell_ended)
+        shell.display_formatter.mimebundle_formatter.for_type(Placement, _mime_bundle)
+
+    def remove(self) -> None:
+        """Take everything out of the shell again."""
+        shell = self.shell
+        shell.input_transformers_cleanup.remove(self.transform)
+        shell.events.unregister("pre_run_cell", self.cell_begins)
+        shell.events.unregister("post_run_cell", self.cell_ended)
+        shell.display_formatter.mimebundle_formatter.pop(Placement, None)
+        for kind, name in (("cell", "placement"), ("line", "placement"), ("line", "_begin_placement")):
+            shell.magics_manager.magics[kind].pop(name, None)
+        shell.magics_manager.registry.pop(type(self).__name__, None)
+
+    def transform(self, lines: list[str]) -> list[str]:
+        """Turn the line ``%%placement`` on top of a cell into a call; the lines below stay as they are."""
+        match = _CELL_LINE.fullmatch(lines[0]) if lines else None
+        if match is None:
+            return lines
+        call = f"get_ipython().run_line_magic('_begin_placement', {match['arguments'] or ''!r})\n"
+        below = lines[1:]
+        stripped = leading_empty_lines(below)
+        if stripped and stripped[0].startswith("%%"):
+            below = transform_cell_magic(stripped)
+        return [call, *below]
+
+    def cell_begins(self, info: Any) -> None:
+        """Note which cell runs."""
+        self._info = info
+
+    def cell_ended(self, result: Any) -> None:
+        """End the recording of the cell that ended."""
+        run = self._run
+        # A cell that was interrupted while it awaited ends without a result (ipykernel 7.4).
+        if run is None or (result is not None and result.info is not run.info):
+            return
+        self._run = None
+        error = None if result is None else (result.error_in_exec or result.error_before_exec)
+        self._finish(run, error)
+
+    @line_magic  # type: ignore[untyped-decorator]
+    def _begin_placement(self, line: str) -> None:
+        """Begin to record the cell that runs. What ``%%placement`` on top of a cell becomes."""
+        arguments = self._parse(line)
+        if self._run is not None:
+            raise UsageError("%%placement does not nest: this cell runs inside one that is being recorded already.")
+        self._run = self._start(arguments)
+
+    @magic_arguments()  # type: ignore[untyped-decorator]
+    @argument("-o", "--output", metavar="NAME", help="bind the Placement to this name; _placement always holds the last")
+    @argument("--cpus", type=int, metavar="N", help="run on N logical CPU devices; before TensorFlow has started")
+    @argument("--hard", action="store_true", help="no soft placement: what cannot be placed as asked is an error")
+    @argument("--static", action="store_true", help="no live panel, only the output that is saved with the notebook")
+    @argument("--quiet", action="store_true", help="only text")
+    @argument("--save", metavar="FILE", help="save the Placement; Placement.load(FILE) reads it")
+    @argument("--interval", type=float, default=0.5, metavar="SECONDS", help="time between memory samples [0.5]")
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def placement(self, line: str, cell: str | None = None) -> Any:
+        """Show where TensorFlow places each operation of a cell.
+
+        The cell runs as always, with soft placement. Below it a panel shows the graph that TensorFlow ran, every node
+        coloured by the device that TensorFlow assigned, and the memory of each GPU while the cell runs. The Placement
+        is in ``_placement`` afterwards.
+
+        Examples::
+
+            %%placement
+            with tf.device("/gpu:1"):
+                c = tf.matmul(a, b)
+
+            %%placement --cpus 2 -o mine
+            train_step(images)
+
+            %%placement --hard
+            sess.run(c)
+
+            %%placement --quiet --save step
+            model.fit(x, y)
+
+            %placement tf.matmul(a, b)
+
+        ``--cpus`` must come before TensorFlow starts in this kernel. ``--save step`` writes ``step.placement.json``.
+        ``mine.summary()`` is the text, ``mine.graph`` a networkx graph.
+        """
+        if cell is not None:
+            result = self.shell.run_cell(f"%%placement {line}\n{cell}")
+            result.raise_error()
+            return result.result
+        options, statement = split_statement(line)
+        arguments = self._parse(options)
+        if self._run is not None:
+            raise UsageError("%placement does not nest: this cell is being recorded already.")
+        if not statement:
+            raise UsageError("%placement needs a statement: %placement [options] STATEMENT. See %placement?")
+        return self._record_statement(arguments, statement)
+
+    def _record_statement(self, arguments: argparse.Namespace, statement: str) -> Any:
+        tree = self.shell.compile.ast_parse(self.shell.transform_cell(statement))
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        run = self._start(arguments)
+        error: BaseException | None = None
+        try:
+            exec(self.shell.compile(tree, "<placement>", "exec"), self.shell.user_ns)
+            if last is None:
+                return None
+            return eval(self.shell.compile(ast.Expression(last.value), "<placement>", "eval"), self.shell.user_ns)
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            self._finish(run, error)
+
+    def _parse(self, line: str) -> argparse.Namespace:
+        try:
+            arguments: argparse.Namespace = parse_argstring(self.placement, line)
+        except UsageError as error:
+            usage = self.placement.parser.format_usage().replace("::", "").strip()
+            raise UsageError(f"{error}\n{usage}\nSee %%placement? for what they mean.") from None
+        if arguments.output is not None and not arguments.output.isidentifier():
+            raise UsageError(f"-o needs a name for a variable, not {arguments.output!r}.")
+        if arguments.cpus is not None and arguments.cpus < 1:
+            raise UsageError(f"--cpus needs a number from 1 on, not {arguments.cpus}.")
+        if not 0.05 <= arguments.interval <= 3600:
+            raise UsageError(f"--interval needs seconds between 0.05 and 3600, not {arguments.interval:g}.")
+        return arguments
+
+    def _start(self, arguments: argparse.Namespace) -> _Run:
+        if not _tensorflow_is_installed():
+            raise UsageError("TensorFlow is not installed for this kernel: %pip install tensorflow, then run the cell again.")
+        from jupyter_placement.capture import Recording
+
+        output = Output(self.shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
+        recording = Recording(
+            soft=not arguments.hard,
+            cpus=arguments.cpus,
+            interval=arguments.interval,
+            on_memory=output.memory,
+            known=self._known,
+        )
+        output.begin()
+        try:
+            recording.start()
+        except PlacementError as error:
+            output.discard()
+            raise UsageError(str(error)) from None
+        return _Run(self._info, arguments, recording, output)
+
+    def _finish(self, run: _Run, error: BaseException | None) -> None:
+        placement = run.recording.stop(error)
+        self.shell.user_ns["_placement"] = placement
+        if run.arguments.output is not None:
+            self.shell.user_ns[run.arguments.output] = placement
+        run.output.end(placement)
+        if run.arguments.save is not None:
+            run.output.save(placement, run.arguments.save)
+
+
+def split_statement(line: str) -> tuple[str, str]:
+    """Split the line of ``%placement`` into its options and the statement.
+
+    Examples
+    --------
+    >>> split_statement("-o mine --hard f(x) - 1")
+    ('-o mine --hard', 'f(x) - 1')
+    >>> split_statement("-1 + f(x)")
+    ('', '-1 + f(x)')
+    """
+    position = 0
+    while True:
+        rest = line[position:].lstrip()
+        start = len(line) - len(rest)
+        match = _OPTION.match(rest)
+        if match is None or not re.match(r"--?[a-z]", rest):
+            return line[:position].strip(), rest
+        position = start + match.end()
+        if match[0] in _WITH_VALUE:
+            value = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\S+)").match(line, position)
+            position = value.end() if value is not None else len(line)
+
+
+def uninstall(shell: Any) -> None:
+    """Take the magics out of a shell, if they are there."""
+    magics = shell.magics_manager.registry.get(PlacementMagics.__name__)
+    if magics is not None:
+        magics.remove()
+
+
+def _tensorflow_is_installed() -> bool:
+    try:
+        return importlib.util.find_spec("tensorflow") is not None
+    except ValueError:  # a module that somebody put there by hand has no spec
+        return True
+
+
+def _mime_bundle(placement: Placement) -> dict[str, Any]:
+    from jupyter_placement.report import static_bundle
+
+    return static_bundle(placement)
