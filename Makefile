@@ -13,8 +13,8 @@ FIRST_NOTEBOOK := notebooks/01_first_placement.ipynb
 STAGES := lint types unit integration notebooks browser
 # JupyterLab refuses to start as root unless told.
 ROOT_ARGS := $(if $(filter 0,$(shell id -u)),--allow-root)
-# The notebooks' kernels must not see the user's IPython profile.
-IPYTHONDIR_FOR_TESTS := $(CURDIR)/$(VENV)/ipython
+# The notebooks' kernels see this IPython profile, not the user's.
+NBVAL_IPYTHONDIR := $(CURDIR)/$(VENV)/ipython
 
 .PHONY: help lab test install install-browser $(STAGES) bench format clean
 
@@ -58,7 +58,9 @@ integration: $(TEST_STAMP)
 	$(PY) -m pytest $(PYTEST_ARGS) tests/integration
 
 notebooks: $(TEST_STAMP)
-	IPYTHONDIR=$(IPYTHONDIR_FOR_TESTS) $(PY) -m pytest $(PYTEST_ARGS) --nbval --nbval-current-env \
+	@mkdir -p $(NBVAL_IPYTHONDIR)/profile_default
+	@cp tests/ipython_kernel_config.py $(NBVAL_IPYTHONDIR)/profile_default/
+	IPYTHONDIR=$(NBVAL_IPYTHONDIR) $(PY) -m pytest $(PYTEST_ARGS) --nbval --nbval-current-env \
 		--nbval-cell-timeout=600 --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 
 browser: $(TEST_STAMP)
@@ -80,5 +82,6 @@ $(VENV)/.installed-%: pyproject.toml
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV) || { \
 		echo "$(PYTHON) could not make a virtual environment: on Debian or Ubuntu install python3-venv," \
 		"or name another Python 3.10 to 3.13 with make PYTHON=..."; exit 1; }
+	@echo "installing jupyter-placement[$*] into $(VENV)"
 	$(PY) -m pip install --quiet --editable '.[$*]'
 	@touch $@
