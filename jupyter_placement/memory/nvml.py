@@ -169,17 +169,12 @@ class NvmlReader:
         """List who holds the card, and how much of it this process does."""
         assert self._processes is not None
         held: dict[int, int | None] = {}
-        answered = False
-        for kind in ("Compute", "Graphics"):
-            found = self._call("processes", reasons, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
-            if found is None and self._codes[-1] == self._nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
-                # a driver before 510
-                found = self._call("processes", reasons, f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
-            answered = answered or found is not None
-            for process in found or ():
-                # One that computes and draws stands in both lists with the same memory.
-                held[process.pid] = _larger(held.get(process.pid), process.usedGpuMemory)
-        if not answered:
+        computing = self._running("Compute", handle, reasons)
+        drawing = self._running("Graphics", handle, {} if computing is not None else reasons)
+        for process in (*(computing or ()), *(drawing or ())):
+            # One that computes and draws stands in both lists with the same memory.
+            held[process.pid] = _larger(held.get(process.pid), process.usedGpuMemory)
+        if computing is None and not held:
             reasons["process"] = reasons["processes"]
             return None, None
         processes = [self._processes.describe(pid, used) for pid, used in held.items()]
@@ -189,10 +184,24 @@ class NvmlReader:
             if mine[0].used is None:
                 reasons["process"] = "not available: the driver does not tell the memory of a process"
             return tuple(processes), mine[0].used
-        if self._processes.container:
+        if computing is None:
+            reasons["process"] = reasons["processes"]
+        elif self._processes.container:
             reasons["process"] = NOT_VISIBLE
-            return tuple(processes), None
-        return tuple(processes), 0
+        else:
+            return tuple(processes), 0
+        return tuple(processes), None
+
+    def _running(self, kind: str, handle: Any, reasons: dict[str, str]) -> list[Any] | None:
+        """List the processes of one kind; a refusal of both kinds is told with the name of the first."""
+        refusal: dict[str, str] = {}
+        found: list[Any] | None = self._call("processes", refusal, f"nvmlDeviceGet{kind}RunningProcesses_v3", handle)
+        if found is None and self._codes[-1] == self._nvml.NVML_ERROR_FUNCTION_NOT_FOUND:
+            # a driver before 510
+            found = self._call("processes", refusal, f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
+        for what, why in refusal.items():
+            reasons.setdefault(what, why)
+        return found
 
     def _call(self, what: str, reasons: dict[str, str], function: str, *arguments: Any) -> Any:
         """Call one NVML function; what it refuses is ``None``, and the reason is written down."""

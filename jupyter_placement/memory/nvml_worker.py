@@ -14,7 +14,11 @@ STILL_HANGS = (
     "No GPU is shown: a call to the NVIDIA driver that an earlier run made has not come back; "
     "if nvidia-smi hangs too, restart the machine."
 )
-_REOPEN_AFTER, _REOPEN_AT_MOST = 2.0, 60.0
+WENT_AWAY = "The NVIDIA driver went away; it is asked again every now and then."
+CAME_BACK = "The NVIDIA driver is back."
+# Seconds after which a call that nobody waits for any more is taken to hang.
+_HANGS_AFTER = 2.0
+_REOPEN_AFTER, _REOPEN_AT_MOST = 1.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -53,17 +57,15 @@ class NvmlWorker:
         self._changed = threading.Condition()
         self._asked = self._answered = 0
         self._answer: NvmlAnswer | None = None
-        self._open = self._closed = self._done = False
+        self._open = self._lost = self._closed = self._done = False
         self._asked_at = 0.0
         self._retry_at, self._retry_after = 0.0, _REOPEN_AFTER
         self._thread = _NvmlThread(target=self._run, name="jupyter-placement-nvml", daemon=True)
-        self._hanging_before = any(
-            isinstance(thread, _NvmlThread) and thread.given_up for thread in threading.enumerate()
-        )
 
     def start(self) -> None:
         """Start the thread, unless one that was given up is still waiting for the driver."""
-        if self._hanging_before:
+        threads = threading.enumerate()
+        if any(isinstance(thread, _NvmlThread) and thread.hangs() for thread in threads):
             self._answer, self._done = NvmlAnswer([], [], [STILL_HANGS]), True
         else:
             self._thread.start()
@@ -124,8 +126,10 @@ class NvmlWorker:
         if self._thread.ident is None:
             return True
         self._thread.join(timeout)
-        self._thread.given_up = self._thread.is_alive()
-        return not self._thread.given_up
+        if not self._thread.is_alive():
+            return True
+        self._thread.given_up_at = time.monotonic()
+        return False
 
     def _run(self) -> None:
         try:
@@ -161,13 +165,18 @@ class NvmlWorker:
                 return NvmlAnswer([], [], [str(error)]), error.final
             self._open = True
         readings = self._reader.read()
+        notes = _refusals(readings)
         if self._reader.stale:
             self._reader.close()
-            self._open = False
+            self._open, self._lost = False, True
             self._put_off()
+            notes.append(WENT_AWAY)
         else:
             self._retry_after = _REOPEN_AFTER
-        return NvmlAnswer(list(self._reader.cards), readings, _refusals(readings)), False
+            if self._lost:
+                notes.append(CAME_BACK)
+                self._lost = False
+        return NvmlAnswer(list(self._reader.cards), readings, notes), False
 
     def _put_off(self) -> None:
         self._retry_at = self._clock() + self._retry_after
@@ -175,9 +184,13 @@ class NvmlWorker:
 
 
 class _NvmlThread(threading.Thread):
-    """The worker's thread; ``given_up`` once nobody waits for it any more."""
+    """The worker's thread, and since when nobody waits for it any more."""
 
-    given_up = False
+    given_up_at: float | None = None
+
+    def hangs(self) -> bool:
+        """Tell whether it was given up and has still not ended."""
+        return self.given_up_at is not None and time.monotonic() - self.given_up_at > _HANGS_AFTER
 
 
 def _refusals(readings: list[CardReading]) -> list[str]:

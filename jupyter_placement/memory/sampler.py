@@ -151,7 +151,7 @@ class MemorySampler:
                 self._stopping.wait(deadline - self._clock())
             self._sample(host, _LAST_PATIENCE, lambda: False)
         finally:
-            self._worker.close(_LAST_PATIENCE)
+            self._worker.close(0.0 if self._hung else _LAST_PATIENCE)
 
     def _sample(self, host: HostReader, patience: float, enough: Callable[[], bool]) -> None:
         self._worker.question()
@@ -171,7 +171,7 @@ class MemorySampler:
     def _wait_for_cards(self, patience: float, enough: Callable[[], bool]) -> NvmlAnswer | None:
         # Once it has not answered in time it is only looked at, so that the other samples keep their pace.
         answer = self._worker.answer(0.0 if self._hung else patience, enough)
-        if answer is None and not self._hung and not self._stopping.is_set():
+        if answer is None and not self._hung and not enough():
             self._hung = True
             self._note(f"The NVIDIA driver has not answered for {patience:.1f} s; the rest is shown without it.")
         elif answer is not None and self._hung:
