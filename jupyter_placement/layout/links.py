@@ -1,0 +1,145 @@
+"""The edges that one drawn line stands for, and the curve that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from jupyter_placement.layout.scopes import Scope, ScopeTree
+
+_STEPS = 10
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a drawn line stands for.
+
+    Attributes
+    ----------
+    tensors : int
+        Different tensors.
+    bytes : int
+        Size of those whose size is known.
+    unknown : int
+        Tensors whose size is not known.
+    control : int
+        Control edges.
+    transfers : int
+        Tensors that change device.
+    transfer_bytes, transfer_unknown : int
+        As ``bytes`` and ``unknown``, of the transfers.
+    pairs : dict
+        Transfers by producer's and consumer's device.
+    names : list of str
+        The first few tensors.
+    """
+
+    tensors: int = 0
+    bytes: int = 0
+    unknown: int = 0
+    control: int = 0
+    transfers: int = 0
+    transfer_bytes: int = 0
+    transfer_unknown: int = 0
+    pairs: dict[tuple[str, str], int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+
+class Lifted(NamedTuple):
+    """A pair of drawn items and the indices of the edges from one to the other."""
+
+    source: Scope | str
+    target: Scope | str
+    edges: list[int]
+
+
+def total(tree: ScopeTree, edges: Iterable[int]) -> Totals:
+    """Sum up edges; a tensor with several consumers on one device counts once."""
+    found = Totals()
+    devices = tree.devices
+    seen: set[tuple[str, str, str]] = set()
+    for index in edges:
+        producer, consumer, data = tree.edges[index]
+        if data["control"]:
+            found.control += 1
+            continue
+        target = devices[consumer] or ""
+        tensor = (producer, data["tensor"] or "", target)
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        size = data["bytes"]
+        found.tensors += 1
+        found.bytes += size or 0
+        found.unknown += size is None
+        if len(found.names) < 4:
+            found.names.append(data["tensor"] or producer)
+        if data["transfer"]:
+            found.transfers += 1
+            found.transfer_bytes += size or 0
+            found.transfer_unknown += size is None
+            pair = (devices[producer] or "", target)
+            found.pairs[pair] = found.pairs.get(pair, 0) + 1
+    return found
+
+
+def lifted_edges(tree: ScopeTree, opened: set[Scope]) -> Iterator[Lifted]:
+    """Lift every edge to the drawn items that hold its ends, given the opened scopes (the root among them)."""
+    shown: dict[Scope, Scope | None] = {}
+
+    def item_of(node: str) -> Scope | str:
+        home = tree.home[node]
+        if home not in shown:
+            closed: Scope | None = None
+            for scope in home.ancestors():
+                if scope in opened:
+                    break
+                closed = scope
+            shown[home] = closed
+        return shown[home] or node
+
+    for scope in opened:
+        for (source, target), edges in scope.links.items():
+            if source not in opened and target not in opened:
+                yield Lifted(source, target, edges)
+                continue
+            parts: dict[tuple[Scope | str, Scope | str], list[int]] = {}
+            for index in edges:
+                producer, consumer, _ = tree.edges[index]
+                parts.setdefault((item_of(producer), item_of(consumer)), []).append(index)
+            for (one, other), part in parts.items():
+                yield Lifted(one, other, part)
+
+
+def curve(
+    start: tuple[float, float], end: tuple[float, float], aside: float | None = None
+) -> list[tuple[float, float]]:
+    """Sample a smooth line from a producer down to its consumer.
+
+    Parameters
+    ----------
+    start, end : tuple of float
+        Where it leaves and where it arrives.
+    aside : float or None
+        For an edge that points upward: how far right it goes round.
+
+    Examples
+    --------
+    >>> points = curve((0, 0), (10, 20))
+    >>> points[0], points[-1], len(points)
+    ((0.0, 0.0), (10.0, 20.0), 11)
+    """
+    (x0, y0), (x3, y3) = start, end
+    if aside is None:
+        reach = max(10.0, (y3 - y0) / 2)
+        x1, y1, x2, y2 = x0, y0 + reach, x3, y3 - reach
+    else:
+        x1, y1, x2, y2 = max(x0, x3) + aside, y0, max(x0, x3) + aside, y3
+    points = []
+    for step in range(_STEPS + 1):
+        t = step / _STEPS
+        s = 1 - t
+        a, b, c, d = s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t
+        points.append((a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3))
+    return points

@@ -1,0 +1,104 @@
+"""The MIME bundle that stays in a saved notebook."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_placement.placement import MIME_TYPE, Placement, PlacementError
+from jupyter_placement.report.document import html_summary
+from jupyter_placement.report.picture import svg_picture
+
+PLAIN_NODES = 500
+LARGEST = 900_000
+ENCODING = "gzip+base64"
+
+
+def static_bundle(placement: Placement) -> dict[str, Any]:
+    """Make the output that stays in a notebook: JSON form, picture, script-free HTML and text.
+
+    The JSON form of more than 500 operations is compressed. When even that is too large for a notebook, the log lines
+    and then the memory samples are left out of it, which a note among its events says.
+
+    Parameters
+    ----------
+    placement : Placement
+        What to show.
+
+    Returns
+    -------
+    dict
+        MIME types to data.
+
+    Raises
+    ------
+    ValueError
+        When the placement holds what JSON cannot hold.
+    """
+    from jupyter_placement.summary import summary_text
+
+    picture = svg_picture(placement) if placement.graph else ""
+    bundle: dict[str, Any] = {
+        "text/plain": summary_text(placement),
+        "text/html": html_summary(placement, picture=picture),
+        MIME_TYPE: _json_form(placement, LARGEST),
+    }
+    if picture:
+        bundle["image/svg+xml"] = picture
+    return bundle
+
+
+def from_static_bundle(bundle: Mapping[str, Any]) -> Placement:
+    """Read a Placement back from the output of a saved notebook.
+
+    Parameters
+    ----------
+    bundle : mapping
+        The ``data`` of the output, or its JSON form alone, compressed or not.
+
+    Raises
+    ------
+    PlacementError
+        When it holds no placement.
+    """
+    data = bundle.get(MIME_TYPE, bundle)
+    if isinstance(data, Mapping) and "encoding" in data:
+        if data["encoding"] != ENCODING:
+            raise PlacementError(
+                f"the placement is encoded as {data['encoding']!r}, which this jupyter-placement does not read: "
+                "install a newer one"
+            )
+        try:
+            data = json.loads(gzip.decompress(base64.b64decode(data["data"], validate=True)))
+        except (KeyError, TypeError, ValueError, binascii.Error, OSError, EOFError, zlib.error) as error:
+            raise PlacementError(f"the placement in this output is damaged ({error})") from error
+    if not isinstance(data, Mapping):
+        raise PlacementError("this output holds no placement")
+    return Placement.from_json(data)  # type: ignore[arg-type]  # from_json checks what it reads
+
+
+def _json_form(placement: Placement, largest: int) -> dict[str, Any]:
+    data: dict[str, Any] = dict(placement.to_json())
+    if placement.graph.number_of_nodes() <= PLAIN_NODES and len(json.dumps(data, allow_nan=False)) <= largest // 2:
+        return data
+    packed = _packed(data)
+    for field, what in (("log", "the log lines"), ("memory", "the memory samples")):
+        if len(packed["data"]) <= largest:
+            break
+        left_out = len(data[field])
+        note = f"This saved output leaves out {what} ({left_out:,}), to keep the notebook small: save the placement."
+        events = [*data["events"], {"kind": "note", "message": note, "nodes": [], "lines": [], "details": {}}]
+        data = {**data, field: [], "events": events}
+        packed = _packed(data)
+    return packed
+
+
+def _packed(data: dict[str, Any]) -> dict[str, Any]:
+    text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
+    # No time stamp: the same placement gives the same output.
+    return {"version": 1, "encoding": ENCODING, "data": base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()}
