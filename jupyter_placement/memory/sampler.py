@@ -15,9 +15,11 @@ from jupyter_placement.memory.samples import SampleLog
 from jupyter_placement.memory.tensorflow_memory import TensorFlowChanged, TensorFlowReader
 from jupyter_placement.placement import MemorySample
 
-# How long a sample waits for the driver, the sampler's end for a last answer, and the end for the threads, in seconds.
+# Seconds: after which the driver is said not to answer, to wait for its last answer, and to wait for threads to end.
 _PATIENCE, _LAST_PATIENCE, _JOIN = 1.0, 0.2, 2.0
 _MOST_NOTES = 100
+
+NO_ANSWER = f"The NVIDIA driver has not answered for {_PATIENCE:.0f} s; the rest is shown without it."
 
 OnSample = Callable[[list[MemorySample], float, list[str]], None]
 
@@ -133,6 +135,11 @@ class MemorySampler:
             if thread.is_alive():
                 self._note("The last memory sample is missing: what shows the samples did not come to an end.")
 
+    def join(self, timeout: float) -> None:
+        """Wait until a sampler that is being stopped has ended, at most this many seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
     def __enter__(self) -> MemorySampler:
         return self.start()
 
@@ -146,12 +153,12 @@ class MemorySampler:
             host = HostReader()
             deadline = self._clock()
             while not self._stopping.is_set():
-                self._sample(host, min(_PATIENCE, self.interval), self._stopping.is_set)
+                self._sample(host, min(_PATIENCE, self.interval / 2), self._stopping.is_set)
                 deadline = next_deadline(deadline, self._clock(), self.interval)
                 self._stopping.wait(deadline - self._clock())
             self._sample(host, _LAST_PATIENCE, lambda: False)
         finally:
-            self._worker.close(0.0 if self._hung else _LAST_PATIENCE)
+            self._worker.close(0.0 if self._worker.waiting() else _LAST_PATIENCE)
 
     def _sample(self, host: HostReader, patience: float, enough: Callable[[], bool]) -> None:
         self._worker.question()
@@ -169,11 +176,11 @@ class MemorySampler:
                 self._note(f"Memory is no longer shown live: {type(error).__name__}: {error}")
 
     def _wait_for_cards(self, patience: float, enough: Callable[[], bool]) -> NvmlAnswer | None:
-        # Once it has not answered in time it is only looked at, so that the other samples keep their pace.
+        # Once it hangs it is only looked at, so that the other samples keep their pace.
         answer = self._worker.answer(0.0 if self._hung else patience, enough)
-        if answer is None and not self._hung and not enough():
+        if answer is None and not self._hung and self._worker.waiting() >= _PATIENCE:
             self._hung = True
-            self._note(f"The NVIDIA driver has not answered for {patience:.1f} s; the rest is shown without it.")
+            self._note(NO_ANSWER)
         elif answer is not None and self._hung:
             self._hung = False
             self._note("The NVIDIA driver answers again.")

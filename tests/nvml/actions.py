@@ -131,3 +131,11 @@ def cycles(count: int) -> tuple[int, int, list[str], int]:
         with MemorySampler(0.01):
             pass
     return before, open_files(), thread_names(), started()
+
+
+def wait_until_it_counts_as_hanging() -> None:
+    """Wait until the thread of a stopped sampler is one that hangs, not one that is a little late."""
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "jupyter-placement-nvml"]
+    pause = threading.Event()
+    while not thread.hangs():  # type: ignore[attr-defined]
+        pause.wait(0.01)
