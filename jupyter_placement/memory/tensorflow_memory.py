@@ -119,3 +119,23 @@ def memory_limits(context: Any) -> dict[str, int]:
             pywrap_tfe.TF_DeleteDeviceList(devices)
     except (ImportError, AttributeError, TypeError):
         return {}
+
+
+def device_descriptions() -> dict[str, str]:
+    """Return TensorFlow's description of each local device, by full name; empty before TensorFlow has been started.
+
+    The devices are made once more for it, with the configuration of the running ones, whose memory they share: ask
+    once after the start, not with every sample.
+
+    Raises
+    ------
+    TensorFlowChanged
+        When this TensorFlow does not say whether it has been initialised.
+    """
+    context = eager_context()
+    if context is None:
+        return {}
+    from tensorflow.python.client import device_lib
+
+    devices = device_lib.list_local_devices(context.config)
+    return {full_device(device.name) or device.name: device.physical_device_desc for device in devices}
