@@ -191,7 +191,7 @@ class Kernel:
 
     def evaluate(self, expression: str, timeout: float = 120.0) -> Any:
         """Return the value of a Python expression in the kernel; it must be one that JSON can carry."""
-        cell = self.run(f"import json as _json; print('\\x02' + _json.dumps({expression}) + '\\x03')", timeout)
+        cell = self.run(f"import json as _json; print('\\x02' + _json.dumps(({expression})) + '\\x03')", timeout)
         if cell.error is not None:
             raise AssertionError(f"{expression} raised:\n{cell.error.traceback}")
         return json.loads(cell.stdout.partition("\x02")[2].partition("\x03")[0])

@@ -17,24 +17,27 @@ _PLAIN = frozenset({str, bytes, int, float, bool, complex, type(None)})
 class EagerRecorder:
     """Record eager operations while installed.
 
-    TensorFlow's generated Python code reaches the runtime through functions of one module; these are replaced by
-    ones that call them and note the result. That costs a few microseconds an operation, a tenth of what
-    ``op_callbacks`` costs, and needs no log.
+    TensorFlow's Python code reaches the runtime through three functions; these are replaced by ones that call them and
+    note the result. That costs a few microseconds an operation and needs no log.
 
     Parameters
     ----------
     private : PrivateTensorFlow
         TensorFlow's private names.
-    function_called : callable
-        Called as ``function_called(name, inputs, run)`` for an operation that is a function's name; must return
-        ``run()``.
+    before, after : callable
+        Called as ``call = before(name, inputs)`` and ``after(call)`` around an operation that is a function's name.
     """
 
-    def __init__(self, private: PrivateTensorFlow, function_called: Callable[[str, Sequence[Any], Callable[[], Any]], Any]) -> None:
+    def __init__(
+        self,
+        private: PrivateTensorFlow,
+        before: Callable[[str, Sequence[Any]], Any],
+        after: Callable[[Any], None],
+    ) -> None:
         self._private = private
-        self._function_called = function_called
-        self._originals: dict[str, Any] = {}
-        self._wrappers: dict[str, Any] = {}
+        self._before = before
+        self._after = after
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._numbers: set[int] = set()
         self.calls: list[EagerCall] = []
         self.sources: dict[int, EagerTensorFact] = {}
@@ -42,28 +45,26 @@ class EagerRecorder:
 
     def install(self) -> None:
         """Begin to record."""
-        module = self._private.pywrap_tfe
-        for name, make in (
-            ("TFE_Py_FastPathExecute", self._fast_path),
-            ("TFE_Py_Execute", self._execute),
-            ("TFE_Py_ExecuteCancelable", self._execute),
+        for module, name, make in (
+            (self._private.pywrap_tfe, "TFE_Py_FastPathExecute", self._fast_path),
+            (self._private.execute, "execute", self._execute),
+            (self._private.execute, "execute_with_cancellation", self._execute),
         ):
             original = getattr(module, name)
-            self._originals[name] = original
-            self._wrappers[name] = self._hide(make(original))
-            setattr(module, name, self._wrappers[name])
+            wrapper = self._hide(make(original), module)
+            self._replaced.append((module, name, original, wrapper))
+            setattr(module, name, wrapper)
 
     def uninstall(self) -> None:
         """Put TensorFlow's own functions back, unless somebody else has replaced ours meanwhile."""
-        module = self._private.pywrap_tfe
-        for name, original in self._originals.items():
-            if getattr(module, name) is self._wrappers[name]:
+        for module, name, original, wrapper in self._replaced:
+            if getattr(module, name) is wrapper:
                 setattr(module, name, original)
-        self._originals.clear()
+        self._replaced.clear()
 
-    def _hide(self, wrapper: FunctionType) -> FunctionType:
+    def _hide(self, wrapper: FunctionType, module: Any) -> FunctionType:
         # TensorFlow takes the frames of its own files out of a user's traceback; ours goes with them.
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=self._private.pywrap_tfe.__file__)
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=module.__file__)
         return wrapper
 
     def _fast_path(self, original: Any) -> Any:
@@ -75,12 +76,17 @@ class EagerRecorder:
         return fast_path_execute
 
     def _execute(self, original: Any) -> Any:
-        def execute(handle: Any, device: str, op: str, inputs: Any, *rest: Any) -> Any:
-            if op.startswith("__"):
-                outputs = self._function_called(op, inputs, lambda: original(handle, device, op, inputs, *rest))
+        def execute(op_name: Any, num_outputs: int, inputs: Any, attrs: Any, ctx: Any, *rest: Any, **named: Any) -> Any:
+            op = op_name.decode() if isinstance(op_name, bytes) else op_name
+            if not op.startswith("__"):
+                outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
             else:
-                outputs = original(handle, device, op, inputs, *rest)
-            self._note(op, None, device, (inputs,), outputs)
+                call = self._before(op, inputs)
+                try:
+                    outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
+                finally:
+                    self._after(call)
+            self._note(op, named.get("name"), ctx.device_name, (inputs,), outputs)
             return outputs
 
         return execute

@@ -16,6 +16,8 @@ from jupyter_placement.capture.replacement import place_again
 _FUNCTION_NAME = re.compile(r"__(inference|forward|backward)_(.*)_\d+")
 _ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
+# A function of the runtime, and the devices of its inputs.
+_Call = tuple[Any, tuple[str, ...]]
 KnownFunctions = MutableMapping[Any, CapturedGraph]
 
 
@@ -69,6 +71,7 @@ class FunctionRecorder:
         self._seen: set[str] = set()
         self._atomic: dict[str, weakref.ref[Any]] = {}
         self._stale: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self._running = 0
         self._switch: Callable[[bool], None] | None = None
         self._context: Any = None
         self._original: Any = None
@@ -128,26 +131,29 @@ class FunctionRecorder:
         finally:
             context.disable_graph_collection()
 
-    def called(self, name: str, inputs: Sequence[Any], run: Callable[[], Any]) -> Any:
-        """Run a function of the runtime; the first time, find out where its operations are placed."""
+    def before(self, name: str, inputs: Sequence[Any]) -> _Call | None:
+        """Called before a function of the runtime runs: the first time, switch the log on."""
         function = self._atomic.get(name, lambda: None)()
         if name in self._seen or function is None or self._context is None:
-            return run()
+            return None
         compiled = function.cached_definition.attr.get("_XlaMustCompile")
-        if compiled is not None and compiled.b:
-            self._captured.compiled[name] = len(function.cached_definition.node_def)
-            self._seen.add(name)
-            return run()
         with self._lock:
             self._seen.add(name)
+            if compiled is not None and compiled.b:
+                self._captured.compiled[name] = len(function.cached_definition.node_def)
+                return None
             self._collect(None)
+            self._running += 1
             self._log(True)
-        try:
-            return run()
-        finally:
+        return function, tuple(tensor.device for tensor in inputs)
+
+    def after(self, call: _Call | None) -> None:
+        """Called when it has run, or failed: find out where its operations were placed."""
+        if call is not None:
             with self._lock:
-                self._log(False)
-                self._collect(function, tuple(tensor.device for tensor in inputs))
+                self._running -= 1
+                self._log(self._running > 0)
+                self._collect(*call)
 
     def _begin(self, context: Any) -> None:
         if self._context is None:
@@ -161,6 +167,7 @@ class FunctionRecorder:
             context.enable_graph_collection()
 
     def _log(self, on: bool) -> None:
+        self._lines.listening = on
         if self._switch is not None:
             self._switch(on)
 

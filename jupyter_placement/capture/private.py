@@ -30,7 +30,7 @@ class PrivateTensorFlow:
         TensorFlow's version.
     context : module
         ``tensorflow.python.eager.context``.
-    pywrap_tfe : module
+    pywrap_tfe, execute : module
         Through which every eager operation goes.
     AtomicFunction : type
         Through whose ``call_flat`` every function call goes.
@@ -45,6 +45,7 @@ class PrivateTensorFlow:
     version: str
     context: Any
     pywrap_tfe: Any
+    execute: Any
     AtomicFunction: Any
     BaseSession: Any
     EagerTensor: Any
@@ -64,13 +65,14 @@ def private_tensorflow() -> PrivateTensorFlow:
     try:
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.client.session import BaseSession
-        from tensorflow.python.eager import context
+        from tensorflow.python.eager import context, execute
         from tensorflow.python.eager.polymorphic_function.atomic_function import AtomicFunction
         from tensorflow.python.framework import op_def_registry
         from tensorflow.python.framework.ops import EagerTensor
 
         needed = (
-            (pywrap_tfe, ("TFE_Py_FastPathExecute", "TFE_Py_Execute")),
+            (pywrap_tfe, ("TFE_Py_FastPathExecute",)),
+            (execute, ("execute", "execute_with_cancellation")),
             (BaseSession, ("__init__", "_extend_graph")),
             (context.Context, ("ensure_initialized", "enable_graph_collection", "export_run_metadata", "device_name")),
             (AtomicFunction, ("call_flat",)),
@@ -84,7 +86,9 @@ def private_tensorflow() -> PrivateTensorFlow:
             f"jupyter-placement cannot record placements with TensorFlow {tf.__version__}: {error}. "
             f"It works with {SUPPORTED}."
         ) from error
-    return PrivateTensorFlow(tf.__version__, context, pywrap_tfe, AtomicFunction, BaseSession, EagerTensor, op_def_registry)
+    return PrivateTensorFlow(
+        tf.__version__, context, pywrap_tfe, execute, AtomicFunction, BaseSession, EagerTensor, op_def_registry
+    )
 
 
 def current_context() -> Any | None:

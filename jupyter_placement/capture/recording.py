@@ -72,7 +72,7 @@ class Recording:
         self._known: KnownFunctions = weakref.WeakKeyDictionary() if known is None else known
         self._lines = LineCollector()
         self._captured = Captured()
-        self._streams = StreamFilter(self._lines.take)
+        self._streams = StreamFilter(self._lines.take, self._lines.take_text)
         self._sampler = MemorySampler(interval=interval, on_sample=on_memory)
         self._private: PrivateTensorFlow | None = None
         self._eager: EagerRecorder | None = None
@@ -138,7 +138,7 @@ class Recording:
         drain = self._streams.drain
         self._functions = FunctionRecorder(private, self._lines, drain, self._captured, self._known)
         self._sessions = SessionRecorder(private, self._lines, drain, self._captured, self._soft)
-        self._eager = EagerRecorder(private, self._functions.called)
+        self._eager = EagerRecorder(private, self._functions.before, self._functions.after)
         for recorder in (self._functions, self._sessions, self._eager):
             recorder.install()
             self._hooks.callback(recorder.uninstall)

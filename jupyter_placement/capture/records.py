@@ -22,6 +22,8 @@ class LineCollector:
         The last other lines on descriptor 2.
     read, matched, duplicate : int
         Lines read; those that told a placement; those that told one again.
+    listening : bool
+        Whether TensorFlow may write lines of the log through ``sys.stdout``.
     own_log : bool
         Whether other log lines of TensorFlow are taken as well: they tell of what a recording itself has TensorFlow do.
     """
@@ -30,6 +32,7 @@ class LineCollector:
         self.lines: list[str] = []
         self.other: list[str] = []
         self._found: dict[int, list[PlacementRecord]] = {1: [], 2: []}
+        self.listening = False
         self.own_log = False
         self.read = 0
         self.duplicate = 0
@@ -53,6 +56,23 @@ class LineCollector:
             self.other.append(line)
             del self.other[:-2000]
         return False
+
+    def take_text(self, text: str) -> bool:
+        """Note what is written through ``sys.stdout`` if it is of the placement log; tell whether it is.
+
+        Where Python has registered as TensorFlow's log listener, a new session's table of devices and the lines of
+        eager operations are printed by Python (seen on 2.21).
+        """
+        if not self.listening:
+            return False
+        lines = text.splitlines()
+        if not lines or not all(
+            not line or is_log_header(line) or isinstance(parse_line(line), EagerRecord) for line in lines
+        ):
+            return False
+        self.lines.extend(line for line in lines if line)
+        self.read += len(lines)
+        return any(lines)
 
     def pop(self) -> list[PlacementRecord]:
         """Return the placements since the last call, each told once."""

@@ -62,7 +62,11 @@ class SessionRecorder:
         recorder = self
 
         def __init__(session: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-            initialise(session, target, graph, recorder._with_log(config))
+            recorder._lines.listening = True
+            try:
+                initialise(session, target, graph, recorder._with_log(config))
+            finally:
+                recorder._lines.listening = False
             recorder._logging.add(session)
 
         def _extend_graph(session: Any) -> None:
@@ -140,7 +144,7 @@ class SessionRecorder:
 
         self._drain()
         self._lines.pop()
-        self._lines.own_log = True
+        self._lines.own_log = self._lines.listening = True
         session = tf.compat.v1.Session(graph=found.graph, config=self._with_log(found.config))
         try:
             session._extend_graph()
@@ -149,7 +153,7 @@ class SessionRecorder:
         finally:
             session.close()
             self._drain()
-            self._lines.own_log = False
+            self._lines.own_log = self._lines.listening = False
         return self._lines.pop()
 
 

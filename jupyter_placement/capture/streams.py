@@ -74,6 +74,8 @@ class StreamFilter:
     take : callable
         Called as ``take(descriptor, line)`` with the line as text, without its end, on the filter's thread. Returns
         whether the line is taken out of the output.
+    take_text : callable or None
+        Called as ``take_text(text)`` with what Python writes to ``sys.stdout``, where that is no descriptor.
 
     Notes
     -----
@@ -81,8 +83,9 @@ class StreamFilter:
     it ends.
     """
 
-    def __init__(self, take: Callable[[int, str], bool]) -> None:
+    def __init__(self, take: Callable[[int, str], bool], take_text: Callable[[str], bool] | None = None) -> None:
         self._take = take
+        self._take_text = take_text
         self._condition = threading.Condition(threading.RLock())
         self._channels: list[_Channel] = []
         self._poll = select.poll()
@@ -145,8 +148,11 @@ class StreamFilter:
         """Make Python's own text wait for what C++ wrote before it."""
         original = channel.write
         assert original is not None
+        take_text = self._take_text if channel.descriptor == 1 else None
 
         def write(text: str, *args: Any, **kwargs: Any) -> Any:
+            if take_text is not None and take_text(text):
+                return len(text)
             self.drain()
             return original(text, *args, **kwargs)
 
