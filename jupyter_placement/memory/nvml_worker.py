@@ -200,3 +200,33 @@ def _refusals(readings: list[CardReading]) -> list[str]:
         for reading in readings
         if reading.used is None and "used" in reading.reasons
     ]
+
+
+def read_cards(timeout: float = 5.0) -> NvmlAnswer:
+    """Read every card once.
+
+    Parameters
+    ----------
+    timeout : float
+        Seconds to wait for the driver.
+
+    Returns
+    -------
+    NvmlAnswer
+        Without cards, and with a note that says why, where there is none or the driver does not answer.
+
+    Examples
+    --------
+    >>> answer = read_cards()
+    >>> bool(answer.cards) or answer.notes[0].startswith("No GPU is shown: ")
+    True
+    """
+    worker = NvmlWorker()
+    worker.start()
+    worker.question()
+    answer = worker.answer(timeout)
+    worker.close(timeout if answer else 0.0)
+    if answer is None:
+        note = f"No GPU is shown: the NVIDIA driver has not answered for {timeout:.0f} s."
+        return NvmlAnswer([], [], [note])
+    return answer

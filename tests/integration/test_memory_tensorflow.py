@@ -89,3 +89,49 @@ def test_sampling_goes_on_while_cpp_code_holds_the_main_thread() -> None:
     assert seen["value"] == 7
     assert seen["during"] >= 3
     assert all(note.startswith("No GPU is shown: ") for note in seen["notes"])
+
+
+TOO_LATE = """
+import json
+import tensorflow as tf
+from jupyter_placement.memory.limit import MemoryLimitError, limit_memory
+
+before = limit_memory(memory_limit=100)
+tf.zeros([1])
+try:
+    limit_memory(memory_limit=100)
+except MemoryLimitError as error:
+    print(json.dumps({"before": before, "after": str(error)}))
+"""
+
+PLANNED_CODE = """
+import json
+import tensorflow as tf
+from jupyter_placement.memory.plan import plan_memory
+
+ways = [{"fraction": 0.4}, {"memory_limit": 2048}, {"allow_growth": True}, {}]
+for way in ways:
+    plan = plan_memory(**way, cards=["16 GiB"])
+    exec(plan.tf2)
+set_in_tf1 = []
+for way in ways:
+    plan = plan_memory(**way, cards=["16 GiB"])
+    names = {"tf": tf}
+    exec(plan.tf1, names)
+    names["session"].close()
+    options = names["config"].gpu_options
+    limits = [list(one.memory_limit_mb) for one in options.experimental.virtual_devices]
+    set_in_tf1.append([round(options.per_process_gpu_memory_fraction, 6), limits, options.allow_growth])
+print(json.dumps(set_in_tf1))
+"""
+
+
+def test_a_limit_after_the_start_is_too_late() -> None:
+    seen = run(TOO_LATE)
+    assert seen["before"] == "TensorFlow sees no GPU: there is nothing to limit."
+    assert "has started already" in seen["after"]
+    assert "restart the kernel" in seen["after"]
+
+
+def test_the_lines_of_a_plan_run() -> None:
+    assert run(PLANNED_CODE) == [[0.4, [], False], [0, [[2048]], False], [0, [], True], [0, [], False]]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from jupyter_placement.memory import Card, CardReading, MemorySampler
 from jupyter_placement.memory.nvml import NvmlReader, NvmlUnavailable
+from jupyter_placement.memory.plan import plan_memory
 from jupyter_placement.memory.processes import ProcessTable
 from jupyter_placement.placement import MemorySample
 from tests.nvml.stub import LIBRARY
@@ -139,3 +140,7 @@ def wait_until_it_counts_as_hanging() -> None:
     pause = threading.Event()
     while not thread.hangs():  # type: ignore[attr-defined]
         pause.wait(0.01)
+
+
+def plan_text(fraction: float) -> str:
+    return plan_memory(fraction).text()
