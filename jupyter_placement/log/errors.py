@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jupyter_placement.devices import full_device
 from jupyter_placement.log.records import EventRecord
+from jupyter_placement.log.shapes import find_devices
 
 CHANGED = "Failed to place the graph without changing the devices of some resources"
 TRIGGERS = (
@@ -30,10 +30,10 @@ _UNKNOWN = re.compile(r"was explicitly assigned to (\S*) but available devices a
 _UNMATCHED = re.compile(r"because no devices matching that specification are registered in this process; ")
 _AVAILABLE = re.compile(r"[Aa]vailable devices:? ?\[?([^\]\n]*)")
 _COLOCATED = re.compile(
-    rf"because the node {_NAMED}.{{0,2000}}? was colocated with a group of nodes that required incompatible device '",
+    rf"because the node {_NAMED}.{{0,600}}? was colocated with a group of nodes that required incompatible device '",
     re.DOTALL,
 )
-_COLOCATE = re.compile(rf"Cannot colocate nodes {_NAMED}.{{0,2000}}? and {_NAMED}", re.DOTALL)
+_COLOCATE = re.compile(rf"Cannot colocate nodes {_NAMED}.{{0,600}}? and {_NAMED}", re.DOTALL)
 _NO_OPKERNEL = re.compile(r"No OpKernel was registered to support Op '([^'\n]+)'")
 _USED_BY = re.compile(r"used by (?:\{\{node ([^{}\n]+)\}\}|([^\s,;:{}]+))")
 _ATTRS = re.compile(r"\[\[(?:\{\{)?(?:[Nn]ode:? ?)?([^\s\[\]{}=]+)(?: = ([A-Za-z_]\w*)\[)?")
@@ -45,7 +45,6 @@ _GROUP = re.compile(r"Colocation group had the following types and (?:supported 
 _MEMBERS = re.compile(r"Colocation members[^\n]*:[ \t\r]*\n")
 _MEMBER = re.compile(r"[ \t]*(\S+) \(([A-Za-z_]\w*)\)[ \t]*(\S*)")
 _CANDIDATES = re.compile(r"Current candidate devices are \[([^\]]*)\]")
-_FULL = re.compile(r"/job:[A-Za-z]\w*/replica:\d+/task:\d+/(?:device:[A-Za-z]\w*:\d+|[cg]pu:\d+)", re.IGNORECASE)
 _ROOT = re.compile(r"requested_device_name_='([^'\n]*)'")
 _IGNORED = re.compile(
     r"Ignoring device specification (\S+) for node '([^'\n]+)' because the input edge from '([^'\n]+)' is a reference "
@@ -118,18 +117,12 @@ def _first(match: re.Match[str] | None, start: int = 1) -> str | None:
     return next((one for one in match.groups()[start - 1 : start + 2] if one is not None), None)
 
 
-def _devices(text: str) -> list[str]:
-    """List the full device names in a text, upgraded, each once."""
-    found = (full_device(match[0]) for match in _FULL.finditer(text))
-    return list(dict.fromkeys(name for name in found if name is not None))
-
-
 def _kind_and_details(text: str) -> tuple[str | None, dict[str, Any]]:
     if CHANGED in text:
         match = _CANDIDATES.search(text)
-        return "colocation_changed", {"candidates": _devices(match[1]) if match else []}
+        return "colocation_changed", {"candidates": find_devices(match[1]) if match else []}
     if match := _UNKNOWN.search(text):
-        return "unknown_device", {"requested": match[1], "available": _devices(match[2])}
+        return "unknown_device", {"requested": match[1], "available": find_devices(match[2])}
     if match := _COLOCATE.search(text):
         details: dict[str, Any] = {"node": _first(match), "with": _first(match, 4)}
         if merge := _MERGE.search(text):
@@ -139,12 +132,12 @@ def _kind_and_details(text: str) -> tuple[str | None, dict[str, Any]]:
         requested = match[1]
         if _UNMATCHED.search(text):
             available = _AVAILABLE.search(text, match.end())
-            return "unknown_device", {"requested": requested, "available": _devices(available[1]) if available else []}
+            return "unknown_device", {"requested": requested, "available": find_devices(available[1]) if available else []}
         if colocated := _COLOCATED.search(text):
             wanted = text[colocated.end() :].split("'", 1)[0]
             details = {"node": _first(colocated), "requested": requested, "required": wanted}
             available = _AVAILABLE.search(text, colocated.end())
-            return "cannot_colocate", {**details, **({"available": _devices(available[1])} if available else {})}
+            return "cannot_colocate", {**details, **({"available": find_devices(available[1])} if available else {})}
         return "no_kernel", {"requested": requested, **_kernels(text)}
     if match := _NO_OPKERNEL.search(text):
         used = _USED_BY.search(text, match.end())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementRecord:
+class PlacementRecord(NamedTuple):
     """One node and the device that it was assigned.
 
     Attributes
@@ -26,12 +25,12 @@ class PlacementRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object."""
-        return {"name": self.name, "op": self.op, "device": self.device}
+        return self._asdict()
 
 
 @dataclass(frozen=True, slots=True)
 class EagerRecord:
-    """One operation that ran eagerly: ``Executing op MatMul in device ...``.
+    """One operation that ran eagerly: ``Executing op MatMul in device ...``. It is one of a log's events.
 
     Attributes
     ----------
@@ -43,6 +42,20 @@ class EagerRecord:
 
     op: str
     device: str
+
+    @property
+    def kind(self) -> str:
+        """``"eager_op"``, as another event's kind."""
+        return "eager_op"
+
+    @property
+    def node(self) -> None:
+        """``None``: an eager operation has no node."""
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the record as a JSON object."""
+        return {"kind": self.kind, "node": None, "op": self.op, "device": self.device}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class DeviceRecord:
     compute_capability : str or None
         For example ``"7.5"``.
     rank : int or None
-        Number of the task's device in a collective, where told.
+        MPI rank of the process that told it, where ``mpirun`` labelled its lines.
     """
 
     device: str
@@ -94,8 +107,8 @@ class EventRecord:
     Attributes
     ----------
     kind : str
-        One of ``fallback``, ``colocation_changed``, ``cannot_colocate``, ``no_kernel``, ``unknown_device``,
-        ``device_ignored``, ``oom``, ``eager_op``, ``truncated``.
+        One of ``colocation_changed``, ``cannot_colocate``, ``no_kernel``, ``unknown_device``, ``device_ignored``,
+        ``oom``, ``truncated``.
     node : str or None
         The node that it is about.
     details : dict
@@ -122,3 +135,64 @@ class EventRecord:
     def to_json(self) -> dict[str, Any]:
         """Return the record as a JSON object, without its lines."""
         return {"kind": self.kind, "node": self.node, **self.details}
+
+
+@dataclass
+class LogCounts:
+    """What became of the lines of a log.
+
+    Attributes
+    ----------
+    lines : int
+        Lines read.
+    matched : int
+        Lines that were the first to tell a placement.
+    duplicate : int
+        Lines that told a placement again, whole or torn.
+    devices, events, context, noise_lines, blank : int
+        Lines about devices; first lines of events; headers and the rest of events; other text; empty ones.
+    """
+
+    lines: int = 0
+    matched: int = 0
+    duplicate: int = 0
+    devices: int = 0
+    events: int = 0
+    context: int = 0
+    noise_lines: int = 0
+    blank: int = 0
+
+
+@dataclass
+class LogRecords:
+    """All that a log tells.
+
+    Attributes
+    ----------
+    placements : list of PlacementRecord
+        One for each distinct name, operation type and device, in the order of the log.
+    devices : list of DeviceRecord
+        One for each distinct device and physical device.
+    events : list of EventRecord and EagerRecord
+        In the order of the log.
+    counts : LogCounts
+        What became of the lines.
+    line_kinds : str or None
+        One letter a line, where asked for: P first sight of a placement, d a repeat or a torn one, V a device, E an
+        event, c a header or the rest of an event, N other text, B blank.
+    """
+
+    placements: list[PlacementRecord] = field(default_factory=list)
+    devices: list[DeviceRecord] = field(default_factory=list)
+    events: list[EventRecord | EagerRecord] = field(default_factory=list)
+    counts: LogCounts = field(default_factory=LogCounts)
+    line_kinds: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the records as a JSON object with the keys ``placements``, ``devices``, ``events`` and ``counts``."""
+        return {
+            "placements": [record.to_json() for record in self.placements],
+            "devices": [record.to_json() for record in self.devices],
+            "events": [record.to_json() for record in self.events],
+            "counts": asdict(self.counts),
+        }

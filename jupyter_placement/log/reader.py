@@ -1,0 +1,190 @@
+"""Read a whole log: from a file, bytes, text, a stream, or piece by piece as it is written."""
+
+from __future__ import annotations
+
+import codecs
+import gc
+import gzip
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any, cast
+
+from jupyter_placement.log.bulk import BulkReader
+from jupyter_placement.log.records import LogCounts, LogRecords
+from jupyter_placement.log.scanner import Scanner
+
+BLOCK = 1 << 17
+_GZIP = b"\x1f\x8b"
+
+
+class LogReader:
+    """Reads a log in pieces of any size.
+
+    Parameters
+    ----------
+    keep_kinds : bool
+        Whether to keep the kind of each line, for :attr:`LogRecords.line_kinds`; slower.
+
+    Examples
+    --------
+    >>> reader = LogReader()
+    >>> reader.feed(b"a: (Const): /job:localhost/rep")
+    >>> reader.feed(b"lica:0/task:0/device:CPU:0\\n")
+    >>> reader.finish().placements
+    [PlacementRecord(name='a', op='Const', device='/job:localhost/replica:0/task:0/device:CPU:0')]
+    """
+
+    def __init__(self, keep_kinds: bool = False) -> None:
+        self._scanner = Scanner(keep_kinds)
+        self._bulk = None if keep_kinds else BulkReader(self._scanner)
+        self._decoder: codecs.IncrementalDecoder | None = None
+        self._tail: list[str] = []
+
+    def feed(self, data: bytes | str) -> None:
+        """Read the next piece; a line that it does not end waits for the next one."""
+        if isinstance(data, str):
+            text = data
+        else:
+            if self._decoder is None:
+                self._decoder = codecs.getincrementaldecoder(_encoding(data))(errors="replace")
+            text = self._decoder.decode(data)
+        end = text.rfind("\n") + 1
+        if not end:
+            self._tail.append(text)
+            return
+        whole = "".join(self._tail) + text[:end] if self._tail else text[:end]
+        self._tail = [text[end:]] if end < len(text) else []
+        self._read(whole)
+
+    def _read(self, text: str) -> None:
+        if "\r\n" in text:
+            text = text.replace("\r\n", "\n")
+        scanner = self._scanner
+        if self._bulk is not None and not scanner.waits and self._bulk.read(text):
+            return
+        for line in text[:-1].split("\n"):
+            scanner.line(line)
+
+    def records(self) -> LogRecords:
+        """Return what the lines so far have told; more may follow."""
+        scanner = self._scanner
+        tally = scanner.tally
+        return LogRecords(
+            list(scanner.placements),
+            scanner.devices.records(),
+            [event for event in scanner.events if event is not None],
+            LogCounts(
+                sum(tally.values()),
+                tally["P"],
+                tally["d"],
+                tally["V"],
+                tally["E"],
+                tally["c"],
+                tally["N"],
+                tally["B"],
+            ),
+            "".join(scanner.kinds) if scanner.kinds is not None else None,
+        )
+
+    def finish(self) -> LogRecords:
+        """End the log and return all that it told."""
+        if self._decoder is not None:
+            self._tail.append(self._decoder.decode(b"", final=True))
+        last = "".join(self._tail)
+        self._tail = []
+        if last:
+            self._scanner.line(last.rstrip("\r"))
+        self._scanner.finish(last or None)
+        return self.records()
+
+
+def _encoding(start: bytes) -> str:
+    """Tell a log's encoding from its first bytes: PowerShell's ``>`` writes UTF-16."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    head = start[:200]
+    if len(head) > 8 and not any(head[1::2]) and all(head[::2]):
+        return "utf-16-le"
+    return "utf-8-sig"
+
+
+def blocks(stream: IO[Any], size: int = BLOCK) -> Iterator[bytes | str]:
+    """Read a stream to its end, as it comes."""
+    read = getattr(stream, "read1", stream.read)
+    while data := read(size):
+        yield data
+
+
+def open_log(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a log file, also one that gzip packed.
+
+    Raises
+    ------
+    OSError
+        When it cannot be opened.
+    """
+    file = open(path, "rb")  # noqa: SIM115  # the caller closes it
+    if file.read(2) == _GZIP:
+        file.close()
+        return cast("IO[bytes]", gzip.open(path, "rb"))
+    file.seek(0)
+    return file
+
+
+def read_log(source: bytes | str | os.PathLike[str] | IO[Any], *, keep_kinds: bool = False) -> LogRecords:
+    r"""Read a placement log of any TensorFlow from 0.5 to 2.21, however it was kept.
+
+    Parameters
+    ----------
+    source : bytes, str, path-like or stream
+        The log itself, the path of a file, or an open stream. A ``str`` with a line end, or with ``/job:`` in it, is
+        the log itself.
+    keep_kinds : bool
+        Whether to keep the kind of each line; slower.
+
+    Returns
+    -------
+    LogRecords
+        Placements, devices, events and counts.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be read.
+
+    Examples
+    --------
+    >>> log = read_log("a: (Const): /job:localhost/replica:0/task:0/cpu:0\n")
+    >>> log.placements
+    [PlacementRecord(name='a', op='Const', device='/job:localhost/replica:0/task:0/device:CPU:0')]
+    """
+    reader = LogReader(keep_kinds)
+    if isinstance(source, bytes | bytearray | memoryview):
+        data = bytes(source)
+        for start in range(0, len(data), BLOCK):
+            reader.feed(data[start : start + BLOCK])
+    elif isinstance(source, str) and ("\n" in source or "/job:" in source):
+        for start in range(0, len(source), BLOCK):
+            reader.feed(source[start : start + BLOCK])
+    elif isinstance(source, str | os.PathLike):
+        with open_log(source) as file, _without_collector():
+            for block in blocks(file):
+                reader.feed(block)
+    else:
+        for block in blocks(source):
+            reader.feed(block)
+    return reader.finish()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Hold the cycle collector back: records form no cycles, and it would walk all of them again and again."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

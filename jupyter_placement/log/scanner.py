@@ -1,0 +1,277 @@
+"""Line by line: what each line of a log tells, whatever happened to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from jupyter_placement.log.blocks import ErrorBlocks
+from jupyter_placement.log.mapping import DeviceTable, continues_device_line, parse_device_line
+from jupyter_placement.log.oom import TRIGGERS as OOM_TRIGGERS
+from jupyter_placement.log.oom import OutOfMemory
+from jupyter_placement.log.records import EagerRecord, EventRecord, PlacementRecord
+from jupyter_placement.log.shapes import Sight, find_eager, find_sights
+from jupyter_placement.log.text import json_lines, plain_text, rank_of, unfold
+
+# What a line must hold to begin anything. HINTS is cheaper over much text: text that holds none of them holds no INTEREST.
+HINTS = (" device", "Device mapping", "No OpKernel", " alloc", "truncated", "IOPub data", "placer.cc", "/job:")
+INTEREST = re.compile(
+    r"/job:| device specification|Device mapping|Cannot assign a device|Cannot merge devices|but available devices"
+    r"|No OpKernel|changing the devices|no device type supports|OOM when alloc|ry(?:ing)? to alloc|failed to alloc"
+    r"|not allocate pinned|truncated|IOPub data|placer\.cc|TensorFlow device"
+)
+_TRUNCATED = re.compile(
+    r"(?:output|lines?|log)\b.{0,40}\btruncated|truncated to the last|IOPub data rate exceeded",
+    re.IGNORECASE,
+)
+_HEADER = re.compile(r"Device mapping:")
+_CUT_OFF = re.compile(r": \([^()\s]{0,250}\)?:?[ \t]?(?:/[\w/:]{0,600})?$")
+# Words of a progress bar or a print that ran into a name: "Epoch 1/3enc/conv", "step 11 loss 0.49enc/conv".
+_RAN_INTO = re.compile(
+    r"[|=%\[\]]|\d{1,9}/\d{1,9}\b|\b\d{1,9}/\d{1,9}[A-Za-z_]|\d\.\d|\bepoch\b|\bstep\b|\bloss\b|\d\d:\d\d|(?:^|\s)\d{1,9}[A-Za-z_.]"
+    r"|(?:^|\s)\d{1,9}(?:\s|$)",
+    re.IGNORECASE,
+)
+_ORDER = "BNcdPVE"
+
+
+class Scanner:
+    """Reads lines in order and collects what they tell.
+
+    Attributes
+    ----------
+    placements : dict of PlacementRecord to bool
+        In the order of the log; ``False`` where the name may have something run into it.
+    devices : DeviceTable
+        The devices.
+    events : list of EventRecord, EagerRecord or None
+        ``None`` holds the place of one that is not ended, or turned out to be none.
+    tally : dict of str to int
+        Number of lines of each kind.
+    kinds : list of str or None
+        The kind of each line, where kept.
+    """
+
+    def __init__(self, keep_kinds: bool = False) -> None:
+        self.placements: dict[PlacementRecord, bool] = {}
+        self.devices = DeviceTable()
+        self.events: list[Any] = []
+        self.tally = dict.fromkeys("BNcdPVE", 0)
+        self.kinds: list[str] | None = [] if keep_kinds else None
+        self._eager: dict[tuple[str, str], EagerRecord] = {}
+        self._errors = ErrorBlocks()
+        self._oom = OutOfMemory()
+        self._error_line = -1
+        self._tentative_lines: dict[PlacementRecord, int] = {}
+        self._torn = ""
+        self._folded = ""
+        self._device_text = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether what the last line began may go on in the next one."""
+        return bool(self._torn or self._folded or self._device_text) or self._errors.open or self._oom.open
+
+    def line(self, raw: str) -> None:
+        """Read one line, without its line end."""
+        self._count(self._line(raw))
+
+    def _count(self, kind: str) -> None:
+        self.tally[kind] += 1
+        if self.kinds is not None:
+            self.kinds.append(kind)
+
+    def _line(self, raw: str) -> str:
+        if not raw or raw.isspace():
+            return "B"
+        if not INTEREST.search(raw):
+            return self._other(raw) if self.waits else "N"
+        if "{" in raw[:20] or '"' in raw[:200]:
+            inner = json_lines(raw)
+            if inner is not None:
+                return max((self._line(line) for line in inner if line != raw), key=_ORDER.index, default="N")
+        return self._telling(plain_text(raw), rank_of(raw) if "]<std" in raw else None)
+
+    def _telling(self, text: str, rank: int | None) -> str:
+        kind = self._placement(text)
+        if kind:
+            return kind
+        eager = find_eager(text) if "Executing" in text else []
+        if eager:
+            self.take_eager(eager)
+            self.tally["E"] -= len(eager)
+            return "E"
+        if self._errors.starts(text):
+            self._close_error()
+            self._errors.start(text, self.events)
+            self._error_line = len(self.kinds) if self.kinds is not None else 0
+            if "Ignoring device specification" in text:  # all of it is on one line
+                return self._errors.close(self.events)
+            return "E"
+        if self._errors.take(text):
+            return "c"
+        if "->" in text:
+            device = parse_device_line(text, rank) or parse_device_line(unfold(text), rank)
+            if device is not None:
+                self.devices.add(device)
+                self._device_text = text if device.pci is None and text.rstrip()[-1:] in ",\\" else ""
+                return "V"
+        if OOM_TRIGGERS.search(text) and (kind := self._oom.line(text, self.events)):
+            return kind
+        if _HEADER.search(text):
+            return "c"
+        if "runcated" in text or "exceeded" in text:
+            if _TRUNCATED.search(text[:2000]):
+                self.events.append(EventRecord("truncated", None, {}, (text.strip()[:2000],)))
+                return "E"
+        return self._other(text)
+
+    def _placement(self, text: str) -> str | None:
+        """Read a placement, or the parts of one; ``None`` when the line holds nothing of that kind."""
+        if self._folded:
+            folded, self._folded = self._folded, ""
+            if kind := self._joined(folded, text):
+                return kind
+        if "/job:" not in text and "placer.cc" not in text and not _CUT_OFF.search(text, max(0, len(text) - 900)):
+            return None
+        sights, fragment, torn = find_sights(text)
+        if not sights and "  " in text and not fragment:
+            sights, fragment, torn = find_sights(unfold(text))
+        if not sights and (cut := _CUT_OFF.search(text, max(0, len(text) - 900))) and "/job:" not in text[: cut.start()]:
+            self._folded = text if len(text) < 20_000 else ""
+            self._torn = fragment.split(": (")[0] if fragment else ""
+            return "d"
+        if not sights and not torn:
+            self._torn = fragment or self._torn
+            return "d" if fragment else None
+        kind = "d"
+        for sight in sights:
+            if self._torn and sight.where == "line":
+                # The rest of a name whose beginning another thread cut off; the clean twin tells it whole.
+                self._torn = ""
+                continue
+            if self._see(sight):
+                kind = "P"
+        self._torn = fragment
+        return kind
+
+    def take_clean(self, records: Iterable[PlacementRecord], lines: int) -> None:
+        """Take in placements that are known to be clean, and the number of lines that told them."""
+        before = len(self.placements)
+        self.placements.update(dict.fromkeys(records, True))
+        new = len(self.placements) - before
+        self.tally["P"] += new
+        self.tally["d"] += lines - new
+        for record in [record for record in self._tentative_lines if self.placements[record]]:
+            del self.placements[record]
+            self.placements[record] = True
+            self._retract(record)
+            self.tally["P"] += 1
+            self.tally["d"] -= 1
+
+    def take_eager(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Take in eager operations, one a line, each with its full device name."""
+        before = len(self.events)
+        known = self._eager
+        for pair in pairs:
+            record = known.get(pair)
+            if record is None:
+                record = known[pair] = EagerRecord(*pair)
+            self.events.append(record)
+        self.tally["E"] += len(self.events) - before
+
+    def _see(self, sight: Sight) -> bool:
+        record = PlacementRecord(sight.name, sight.op, sight.device)
+        known = self.placements.get(record)
+        if sight.clean or sight.where == "prefix":
+            if known is False:
+                del self.placements[record]
+                self._retract(record)
+            self.placements[record] = True
+            return not known
+        if known is None:
+            self.placements[record] = False
+            if self.kinds is not None:
+                self._tentative_lines[record] = len(self.kinds)
+            else:
+                self._tentative_lines[record] = -1
+            return True
+        return False
+
+    def _joined(self, first: str, second: str) -> str | None:
+        """Read a placement that a line end cut in two after its name."""
+        joint = len(first)
+        for text in (first + second, first.rstrip() + second.lstrip(), first.rstrip() + " " + second.lstrip()):
+            sights, fragment, _ = find_sights(text)
+            own, _, _ = find_sights(second)
+            if len(sights) > len(own) and joint:
+                self._torn = ""
+                kinds = [self._see(sight) for sight in sights]
+                self._torn = fragment
+                return "P" if any(kinds) else "d"
+        return None
+
+    def _other(self, text: str) -> str:
+        """Read a line that by itself tells nothing: the rest of what an earlier one began, or other text."""
+        if self._folded:
+            folded, self._folded = self._folded, ""
+            if kind := self._joined(folded, plain_text(text)):
+                return kind
+        self._torn = ""
+        if self._device_text:
+            before, self._device_text = self._device_text, ""
+            if continues_device_line(text):
+                device = parse_device_line(before.rstrip("\\ ") + " " + text.strip())
+                if device is not None:
+                    self.devices.add(device)
+                    return "c"
+        if self._errors.take(text):
+            return "c"
+        self._close_error()
+        return self._oom.line(text, self.events) or "N"
+
+    def _close_error(self) -> None:
+        if not self._errors.open:
+            return
+        kind = self._errors.close(self.events)
+        if kind != "E":
+            self.tally["E"] -= 1
+            self.tally[kind] += 1
+            if self.kinds is not None:
+                self.kinds[self._error_line] = kind
+
+    def _retract(self, record: PlacementRecord) -> None:
+        """Take back that a line was the first to tell a placement."""
+        line = self._tentative_lines.pop(record)
+        self.tally["P"] -= 1
+        self.tally["d"] += 1
+        if self.kinds is not None:
+            self.kinds[line] = "d"
+
+    def finish(self, cut_off: str | None) -> None:
+        """End the log.
+
+        Parameters
+        ----------
+        cut_off : str or None
+            The last line, where the log ends without a line end.
+        """
+        self._close_error()
+        if self._folded or (cut_off is not None and self._torn and "placer.cc" in cut_off):
+            self.events.append(EventRecord("truncated", None, {}, ((self._folded or cut_off or "").strip()[:2000],)))
+            self._folded = ""
+        clean = {(record.name, record.op, record.device) for record, sure in self.placements.items() if sure}
+        for record in [record for record, sure in self.placements.items() if not sure]:
+            if _RAN_INTO.search(record.name) or _has_twin(record, clean):
+                del self.placements[record]
+                self._retract(record)
+
+
+def _has_twin(record: PlacementRecord, clean: set[tuple[str, str | None, str]]) -> bool:
+    """Tell whether the end of a name is a name that was seen clean with the same type and device."""
+    start = max(record.name.rfind(mark) for mark in " \t:()@;,+~$&#^") + 1
+    return any(
+        (record.name[position:], record.op, record.device) in clean
+        for position in range(start, min(start + 64, len(record.name)))
+    )
