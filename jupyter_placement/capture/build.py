@@ -79,6 +79,7 @@ class _GraphBuilder:
 
         self._placement = placement
         self._label = label
+        self._follows = graph.follows
         self._devices = devices
         self._logged = {record.name: record for record in graph.records}
         self._placed = {} if graph.placed is None else {node.name: node for node in graph.placed.node}
@@ -145,7 +146,9 @@ class _GraphBuilder:
             requested=requested,
             dtype=dtypes[0] if len(dtypes) == 1 else (dtypes or None),
             shape=shapes[0] if len(shapes) == 1 else (shapes or None),
-            reason=placement_reason(device, requested, op, self._devices, self._beside(name, facts)),
+            reason="followed"
+            if self._follows
+            else placement_reason(device, requested, op, self._devices, self._beside(name, facts)),
             graph=self._label,
             compiled=facts.compiled if facts is not None else None,
         )

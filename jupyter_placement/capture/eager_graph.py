@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from jupyter_placement.capture.functions import function_label
 from jupyter_placement.capture.graphs import Captured, EagerCall, EagerTensorFact
+from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.reasons import placement_reason
 from jupyter_placement.capture.tensors import tensor_bytes
 from jupyter_placement.placement import Placement

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
+from jupyter_placement.capture.datasets import dataset_functions
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
 from jupyter_placement.capture.replacement import place_again
 
-_FUNCTION_NAME = re.compile(r"__(inference|forward|backward)_(.*)_\d+")
+_DATASET = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 _ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 # A function of the runtime, and the devices of its inputs.
 _Call = tuple[Any, tuple[str, ...]]
 KnownFunctions = MutableMapping[Any, CapturedGraph]
-
-
-def function_label(name: str) -> str:
-    """Say which Python function a function of the runtime was made from.
-
-    Examples
-    --------
-    >>> function_label("__inference_train_step_1234")
-    'train_step'
-    >>> function_label("__backward_call_7")
-    'call:backward'
-    """
-    match = _FUNCTION_NAME.fullmatch(name)
-    if match is None:
-        return name
-    return match[2] if match[1] == "inference" else f"{match[2]}:{match[1]}"
 
 
 class FunctionRecorder:
@@ -196,10 +181,11 @@ class FunctionRecorder:
                 found = True
                 graph.label = f"function:{function_label(function.name.decode())}"
                 self._keep(function, graph)
-            elif len(names) == 1 and not before.library.function:
-                for node in after.node:
-                    if node.op not in _ARGUMENT_OPS:
-                        self._captured.one_op_devices.setdefault(node.op, set()).add(node.device)
+            elif (node := _eager_operation(before)) is not None:
+                device = next((one.device for one in after.node if one.name == node.name), node.device)
+                self._captured.one_op_devices.setdefault(node.op, set()).add(device)
+                if node.op.endswith(_DATASET):
+                    self._captured.graphs.extend(dataset_functions(node, before.library, device, self._private.op_defs))
             else:
                 graph.label = f"function:{self._inner_label(names)}"
                 self._captured.graphs.append(graph)
@@ -225,6 +211,13 @@ class FunctionRecorder:
             if function is not None and {node.name for node in function.cached_definition.node_def} == names:
                 return function_label(name)
         return "inner"
+
+
+def _eager_operation(graph_def: Any) -> Any | None:
+    """Return the operation of the small graph that TensorFlow makes for an eager one; ``None`` for other graphs."""
+    nodes = [node for node in graph_def.node if node.op not in _ARGUMENT_OPS]
+    # An eager operation has its full device before the placer sees it.
+    return nodes[0] if len(nodes) == 1 and nodes[0].device.startswith("/job:") else None
 
 
 def function_shapes(function: Any) -> dict[str, dict[str, list[Any]]]:

@@ -24,6 +24,8 @@ class CapturedGraph:
         The graph after placement and TensorFlow's optimisation, with assigned devices.
     shapes : dict of str to dict
         For each function of the library (``""``: the graph itself) the shapes of each node's outputs.
+    follows : str
+        What decides about the whole graph's device in place of the placer (``"tf.data"``), or ``""``.
     """
 
     label: str
@@ -31,6 +33,7 @@ class CapturedGraph:
     records: list[PlacementRecord] = field(default_factory=list)
     placed: Any | None = None
     shapes: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    follows: str = ""
 
 
 @dataclass(frozen=True)
