@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import repeat
 
 from jupyter_placement.log.records import PlacementRecord
-from jupyter_placement.log.scanner import HINTS, INTEREST, Scanner
+from jupyter_placement.log.scanner import BLANKS, HINTS, INTEREST, Scanner
 from jupyter_placement.log.shapes import full_name
 
 # A line, and the copy of it behind the log prefix that TensorFlow writes at once. The groups are wide, because a class
@@ -24,6 +24,8 @@ _EAGER = re.compile(r"^[ \t]*(?:[^\n\]]*\] )?Executing op ([^\s]+) in device (/j
 _NAME_BYTES = bytes(
     byte for byte in range(128) if chr(byte).isalnum() or chr(byte) in "_.\\/>-\n"
 )  # no "^" and nothing that is not ASCII: rare, and the scanner knows them
+_BLANK = re.compile(rf"\n[{BLANKS}]*(?=\n)")
+_FIRST_BLANK = re.compile(rf"[{BLANKS}]*\n")
 _OP = re.compile(r"[A-Za-z_][^\s():]{0,250}", re.ASCII)
 
 
@@ -66,8 +68,7 @@ class BulkReader:
         if "Executing op" in rest:
             eager = _EAGER.split(rest)
             rest = "".join(eager[::3])
-        rest += other
-        if any(hint in rest for hint in HINTS) and INTEREST.search(rest):
+        if "/job:" in rest or _interesting(rest) or _interesting(other):
             return False
         names = parts[1::4]
         if "\n".join(names).encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES) or "" in names:
@@ -77,15 +78,19 @@ class BulkReader:
         eager_devices = list(map(self._devices.__getitem__, eager[2::3]))
         if "" in devices or "" in ops or "" in eager_devices:
             return False
-        scanner, others = self._scanner, rest.count("\n")
+        scanner, others = self._scanner, rest.count("\n") + other.count("\n")
         records = map(tuple.__new__, repeat(PlacementRecord), zip(names, ops, devices, strict=True))
         scanner.take_clean(records, lines - others - len(eager_devices))
         scanner.take_eager(zip(eager[1::3], eager_devices, strict=True))
-        blank = _blank_lines(rest)
+        blank = _blank_lines(rest) + _blank_lines(other)
         scanner.tally["B"] += blank
         scanner.tally["N"] += others - blank
         self._dense = others * 8 < lines * 7
         return True
+
+
+def _interesting(text: str) -> bool:
+    return any(hint in text for hint in HINTS) and INTEREST.search(text) is not None
 
 
 def _with_device(text: str) -> tuple[str, str]:
@@ -103,6 +108,4 @@ def _with_device(text: str) -> tuple[str, str]:
 
 
 def _blank_lines(text: str) -> int:
-    if text[:1].isspace() or "\n\n" in text or " \n" in text or "\t\n" in text or not text.isascii():
-        return sum(1 for line in text.split("\n")[:-1] if not line or line.isspace())
-    return 0
+    return len(_BLANK.findall(text)) + (text[:1] in "\n \t\r\f\v" and _FIRST_BLANK.match(text) is not None)

@@ -132,7 +132,10 @@ def _kind_and_details(text: str) -> tuple[str | None, dict[str, Any]]:
         requested = match[1]
         if _UNMATCHED.search(text):
             available = _AVAILABLE.search(text, match.end())
-            return "unknown_device", {"requested": requested, "available": find_devices(available[1]) if available else []}
+            return "unknown_device", {
+                "requested": requested,
+                "available": find_devices(available[1]) if available else [],
+            }
         if colocated := _COLOCATED.search(text):
             wanted = text[colocated.end() :].split("'", 1)[0]
             details = {"node": _first(colocated), "requested": requested, "required": wanted}

@@ -11,7 +11,9 @@ from jupyter_placement.log.shapes import full_name
 _CREATED = re.compile(
     r"Creat(?:ing|ed) (?:TensorFlow )?device \(?(/[^\s()]{1,300})(?: with (\d{1,12}) MB memory)?\)?:?\s{0,4}->\s{0,4}(.+)"
 )
-_MAPPED = re.compile(r"(/job:[A-Za-z]\w{0,200}/replica:\d{1,9}/task:\d{1,9}/[\w:]{1,100})\s{0,4}->\s{0,4}(.+)", re.ASCII)
+_MAPPED = re.compile(
+    r"(/job:[A-Za-z]\w{0,200}/replica:\d{1,9}/task:\d{1,9}/[\w:]{1,100})\s{0,4}->\s{0,4}(.+)", re.ASCII
+)
 _DESCRIBED = re.compile(r"\(?device: ?|physical |id: ?\d")
 _NAME = re.compile(r"\bname:\s{0,4}(.{0,200}?)\s{0,4}(?:,\s{0,4}(?:pci|compute|vendor|profile)\b|,?\s{0,4}\\?$|\)$)")
 _ORDINAL = re.compile(r"(?:\bdevice|\bid):\s{0,4}(\d{1,6})\b", re.ASCII)

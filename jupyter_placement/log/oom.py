@@ -103,7 +103,9 @@ class OutOfMemory:
         same = mine.get("allocator") in (None, facts.get("allocator")) or "allocator" not in facts
         if self._slot >= 0 and mine.get("stage") == "allocator" and mine["fatal"] and "shape" not in mine and same:
             self._told[("op", *facts["shape"])] = self._slot
-            self._complete(node, {key: facts[key] for key in ("allocator", "device", "shape") if key in facts}, text, events)
+            self._complete(
+                node, {key: facts[key] for key in ("allocator", "device", "shape") if key in facts}, text, events
+            )
             return "c"
         return self._tell(("op", *facts["shape"]), node, facts, text, events)
 

@@ -58,7 +58,7 @@ class LogReader:
         self._read(whole)
 
     def _read(self, text: str) -> None:
-        if "\r\n" in text:
+        if "\r" in text:  # one character is found many times faster than two
             text = text.replace("\r\n", "\n")
         scanner = self._scanner
         if self._bulk is not None and not scanner.waits and self._bulk.read(text):

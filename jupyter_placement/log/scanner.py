@@ -15,17 +15,22 @@ from jupyter_placement.log.shapes import Sight, find_eager, find_sights
 from jupyter_placement.log.text import json_lines, plain_text, rank_of, unfold
 
 # What a line must hold to begin anything. HINTS is cheaper over much text: text that holds none of them holds no INTEREST.
-HINTS = (" device", "Device mapping", "No OpKernel", " alloc", "truncated", "IOPub data", "placer.cc", "/job:")
+# Long ones are found faster, and only those lines need "/job:" looked for that the bulk reader could not read.
+HINTS = (
+    " device",
+    "Device mapping:",
+    "No OpKernel was reg",
+    " allocat",
+    "output truncated",
+    "IOPub data rate",
+    "placer.cc:",
+)
 INTEREST = re.compile(
-    r"/job:| device specification|Device mapping|Cannot assign a device|Cannot merge devices|but available devices"
-    r"|No OpKernel|changing the devices|no device type supports|OOM when alloc|ry(?:ing)? to alloc|failed to alloc"
-    r"|not allocate pinned|truncated|IOPub data|placer\.cc|TensorFlow device"
+    r"/job:| device specification|Device mapping:|Cannot assign a device|Cannot merge devices|but available devices"
+    r"|No OpKernel was reg|changing the devices|no device type supports|OOM when alloc|ry(?:ing)? to alloc|failed to alloc"
+    r"|not allocate pinned|output truncated|IOPub data rate|placer\.cc|TensorFlow device"
 )
-_TRUNCATED = re.compile(
-    r"(?:output|lines?|log)\b.{0,40}\btruncated|truncated to the last|IOPub data rate exceeded",
-    re.IGNORECASE,
-)
-_HEADER = re.compile(r"Device mapping:")
+_TRUNCATED = re.compile(r"output truncated|IOPub data rate exceeded")
 _CUT_OFF = re.compile(r": \([^()\s]{0,250}\)?:?[ \t]?(?:/[\w/:]{0,600})?$")
 # Words of a progress bar or a print that ran into a name: "Epoch 1/3enc/conv", "step 11 loss 0.49enc/conv".
 _RAN_INTO = re.compile(
@@ -34,6 +39,7 @@ _RAN_INTO = re.compile(
     re.IGNORECASE,
 )
 _ORDER = "BNcdPVE"
+BLANKS = " \t\r\f\v"
 
 
 class Scanner:
@@ -83,7 +89,7 @@ class Scanner:
             self.kinds.append(kind)
 
     def _line(self, raw: str) -> str:
-        if not raw or raw.isspace():
+        if not raw or not raw.strip(BLANKS):
             return "B"
         if not INTEREST.search(raw):
             return self._other(raw) if self.waits else "N"
@@ -119,12 +125,11 @@ class Scanner:
                 return "V"
         if OOM_TRIGGERS.search(text) and (kind := self._oom.line(text, self.events)):
             return kind
-        if _HEADER.search(text):
+        if "Device mapping:" in text:
             return "c"
-        if "runcated" in text or "exceeded" in text:
-            if _TRUNCATED.search(text[:2000]):
-                self.events.append(EventRecord("truncated", None, {}, (text.strip()[:2000],)))
-                return "E"
+        if _TRUNCATED.search(text):
+            self.events.append(EventRecord("truncated", None, {}, (text.strip()[:2000],)))
+            return "E"
         return self._other(text)
 
     def _placement(self, text: str) -> str | None:
@@ -138,7 +143,11 @@ class Scanner:
         sights, fragment, torn = find_sights(text)
         if not sights and "  " in text and not fragment:
             sights, fragment, torn = find_sights(unfold(text))
-        if not sights and (cut := _CUT_OFF.search(text, max(0, len(text) - 900))) and "/job:" not in text[: cut.start()]:
+        if (
+            not sights
+            and (cut := _CUT_OFF.search(text, max(0, len(text) - 900)))
+            and "/job:" not in text[: cut.start()]
+        ):
             self._folded = text if len(text) < 20_000 else ""
             self._torn = fragment.split(": (")[0] if fragment else ""
             return "d"
@@ -261,17 +270,15 @@ class Scanner:
         if self._folded or (cut_off is not None and self._torn and "placer.cc" in cut_off):
             self.events.append(EventRecord("truncated", None, {}, ((self._folded or cut_off or "").strip()[:2000],)))
             self._folded = ""
-        clean = {(record.name, record.op, record.device) for record, sure in self.placements.items() if sure}
-        for record in [record for record, sure in self.placements.items() if not sure]:
-            if _RAN_INTO.search(record.name) or _has_twin(record, clean):
+        for record in list(self._tentative_lines):
+            if _RAN_INTO.search(record.name) or self._has_twin(record):
                 del self.placements[record]
                 self._retract(record)
 
-
-def _has_twin(record: PlacementRecord, clean: set[tuple[str, str | None, str]]) -> bool:
-    """Tell whether the end of a name is a name that was seen clean with the same type and device."""
-    start = max(record.name.rfind(mark) for mark in " \t:()@;,+~$&#^") + 1
-    return any(
-        (record.name[position:], record.op, record.device) in clean
-        for position in range(start, min(start + 64, len(record.name)))
-    )
+    def _has_twin(self, record: PlacementRecord) -> bool:
+        """Tell whether the end of a name is a name that was seen clean with the same type and device."""
+        start = max(record.name.rfind(mark) for mark in " \t:()@;,+~$&#^") + 1
+        return any(
+            self.placements.get(PlacementRecord(record.name[position:], record.op, record.device))
+            for position in range(start, min(start + 64, len(record.name)))
+        )

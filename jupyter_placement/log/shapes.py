@@ -20,7 +20,8 @@ _CORE = re.compile(
 _EAGER = re.compile(r"Executing\s{1,4}op\s{1,4}(?P<op>\S{1,300})\s{1,4}in\s{1,4}device\s{1,4}" + DEVICE, re.ASCII)
 PREFIX_END = re.compile(r"\.cc:[ \t]{0,4}\d+[ \t]{0,4}\][ \t]?", re.ASCII)
 _PREFIX_HEAD = re.compile(
-    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:|[IWEF]\d{4} \d\d:\d\d:|[IWEF] (?:\S{0,200}[/\\])?(?:tensorflow|external)[/\\]", re.ASCII
+    r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:|[IWEF]\d{4} \d\d:\d\d:|[IWEF] (?:\S{0,200}[/\\])?(?:tensorflow|external)[/\\]",
+    re.ASCII,
 )
 LEGAL = re.compile(r"[A-Za-z0-9_.^][A-Za-z0-9_.\\/>^-]*")
 # TensorFlow itself lets no such name in; graphs from elsewhere have them.
