@@ -135,3 +135,25 @@ def test_a_limit_after_the_start_is_too_late() -> None:
 
 def test_the_lines_of_a_plan_run() -> None:
     assert run(PLANNED_CODE) == [[0.4, [], False], [0, [[2048]], False], [0, [], True], [0, [], False]]
+
+
+REAL_OOM = """
+import json
+import tensorflow as tf
+from jupyter_placement.memory.host import HostReader
+from jupyter_placement.memory.oom import explain_oom
+from jupyter_placement.memory.oom_facts import read_oom
+
+try:
+    tf.zeros([1_000_000, 1_000_000, 1000])
+except tf.errors.ResourceExhaustedError as error:
+    (event,) = read_oom(str(error))
+    print(json.dumps(explain_oom(event, samples=[HostReader().read(0.0)]).text().splitlines()))
+"""
+
+
+def test_a_real_out_of_memory_on_the_cpu() -> None:
+    what, machine, _, advice = run(REAL_OOM)
+    assert what == "Out of memory on the CPU: an operation asked for 3638.0 TiB (shape 1000000 x 1000000 x 1000)."
+    assert machine.startswith("The machine has ")
+    assert "larger than the machine's memory" in advice
