@@ -14,8 +14,8 @@ from jupyter_placement.placement import (
 )
 
 if TYPE_CHECKING:
-    from jupyter_placement.capture import Recording, record
     from jupyter_placement.panel import PlacementPanel
+    from jupyter_placement.recording import Recording, record
 
 __version__ = "0.1.0"
 __all__ = [
@@ -34,8 +34,8 @@ __all__ = [
 
 _LATER = {
     "PlacementPanel": "jupyter_placement.panel",
-    "Recording": "jupyter_placement.capture",
-    "record": "jupyter_placement.capture",
+    "Recording": "jupyter_placement.recording",
+    "record": "jupyter_placement.recording",
 }
 
 

@@ -40,18 +40,19 @@ class _Run:
 
 
 @magics_class
-class PlacementMagics(Magics):  # type: ignore[misc]
+class PlacementMagics(Magics):
     """The magics, the input transformer and the events that belong to them."""
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
+        self._shell: Any = shell
         self._info: Any = None
         self._run: _Run | None = None
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Register everything with the shell."""
-        shell = self.shell
+        shell = self._shell
         uninstall(shell)
         shell.register_magics(self)
         shell.input_transformers_cleanup.append(self.transform)
@@ -61,7 +62,7 @@ class PlacementMagics(Magics):  # type: ignore[misc]
 
     def remove(self) -> None:
         """Take everything out of the shell again."""
-        shell = self.shell
+        shell = self._shell
         shell.input_transformers_cleanup.remove(self.transform)
         shell.events.unregister("pre_run_cell", self.cell_begins)
         shell.events.unregister("post_run_cell", self.cell_ended)
@@ -96,7 +97,7 @@ class PlacementMagics(Magics):  # type: ignore[misc]
         error = None if result is None else (result.error_in_exec or result.error_before_exec)
         self._finish(run, error)
 
-    @line_magic  # type: ignore[untyped-decorator]
+    @line_magic
     def _begin_placement(self, line: str) -> None:
         """Begin to record the cell that runs. What ``%%placement`` on top of a cell becomes."""
         arguments = self._parse(line)
@@ -104,15 +105,17 @@ class PlacementMagics(Magics):  # type: ignore[misc]
             raise UsageError("%%placement does not nest: this cell runs inside one that is being recorded already.")
         self._run = self._start(arguments)
 
-    @magic_arguments()  # type: ignore[untyped-decorator]
-    @argument("-o", "--output", metavar="NAME", help="bind the Placement to this name; _placement always holds the last")
+    @magic_arguments()
+    @argument(
+        "-o", "--output", metavar="NAME", help="bind the Placement to this name; _placement always holds the last"
+    )
     @argument("--cpus", type=int, metavar="N", help="run on N logical CPU devices; before TensorFlow has started")
     @argument("--hard", action="store_true", help="no soft placement: what cannot be placed as asked is an error")
     @argument("--static", action="store_true", help="no live panel, only the output that is saved with the notebook")
     @argument("--quiet", action="store_true", help="only text")
     @argument("--save", metavar="FILE", help="save the Placement; Placement.load(FILE) reads it")
     @argument("--interval", type=float, default=0.5, metavar="SECONDS", help="time between memory samples [0.5]")
-    @line_cell_magic  # type: ignore[untyped-decorator]
+    @line_cell_magic
     def placement(self, line: str, cell: str | None = None) -> Any:
         """Show where TensorFlow places each operation of a cell.
 
@@ -141,7 +144,7 @@ class PlacementMagics(Magics):  # type: ignore[misc]
         ``mine.summary()`` is the text, ``mine.graph`` a networkx graph.
         """
         if cell is not None:
-            result = self.shell.run_cell(f"%%placement {line}\n{cell}")
+            result = self._shell.run_cell(f"%%placement {line}\n{cell}")
             result.raise_error()
             return result.result
         options, statement = split_statement(line)
@@ -153,15 +156,15 @@ class PlacementMagics(Magics):  # type: ignore[misc]
         return self._record_statement(arguments, statement)
 
     def _record_statement(self, arguments: argparse.Namespace, statement: str) -> Any:
-        tree = self.shell.compile.ast_parse(self.shell.transform_cell(statement))
+        tree = self._shell.compile.ast_parse(self._shell.transform_cell(statement))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         run = self._start(arguments)
         error: BaseException | None = None
         try:
-            exec(self.shell.compile(tree, "<placement>", "exec"), self.shell.user_ns)
+            exec(self._shell.compile(tree, "<placement>", "exec"), self._shell.user_ns)
             if last is None:
                 return None
-            return eval(self.shell.compile(ast.Expression(last.value), "<placement>", "eval"), self.shell.user_ns)
+            return eval(self._shell.compile(ast.Expression(last.value), "<placement>", "eval"), self._shell.user_ns)
         except BaseException as raised:
             error = raised
             raise
@@ -184,10 +187,12 @@ class PlacementMagics(Magics):  # type: ignore[misc]
 
     def _start(self, arguments: argparse.Namespace) -> _Run:
         if not _tensorflow_is_installed():
-            raise UsageError("TensorFlow is not installed for this kernel: %pip install tensorflow, then run the cell again.")
-        from jupyter_placement.capture import Recording
+            raise UsageError(
+                "TensorFlow is not installed for this kernel: %pip install tensorflow, then run the cell again."
+            )
+        from jupyter_placement.recording import Recording
 
-        output = Output(self.shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
+        output = Output(self._shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
         recording = Recording(
             soft=not arguments.hard,
             cpus=arguments.cpus,
@@ -205,9 +210,9 @@ class PlacementMagics(Magics):  # type: ignore[misc]
 
     def _finish(self, run: _Run, error: BaseException | None) -> None:
         placement = run.recording.stop(error)
-        self.shell.user_ns["_placement"] = placement
+        self._shell.user_ns["_placement"] = placement
         if run.arguments.output is not None:
-            self.shell.user_ns[run.arguments.output] = placement
+            self._shell.user_ns[run.arguments.output] = placement
         run.output.end(placement)
         if run.arguments.save is not None:
             run.output.save(placement, run.arguments.save)

@@ -239,7 +239,8 @@ class Placement:
     def device_counts(self) -> dict[str, int]:
         """Count the operations of each device, in the devices' order; never-placed ones are left out."""
         counts: dict[str, int] = {}
-        for _, device in self.graph.nodes(data="device"):
+        for _, data in self.graph.nodes(data=True):
+            device = data["device"]
             if device is not None:
                 counts[device] = counts.get(device, 0) + 1
         return {name: counts[name] for name in sorted(counts, key=sort_key)}
@@ -295,7 +296,7 @@ class Placement:
                     f"this is version {data['version']} of the placement format; this jupyter-placement reads "
                     "version 1: install a newer one"
                 )
-            graph = nx.node_link_graph(data["graph"], directed=True, multigraph=True, edges="edges")
+            graph: Any = nx.node_link_graph(data["graph"], directed=True, multigraph=True, edges="edges")
             for _, attributes in graph.nodes(data=True):
                 if attributes.get("source") is not None:
                     attributes["source"] = tuple(attributes["source"])

@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_placement.capture.eager_graph import add_eager
 from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
-from jupyter_placement.capture.reasons import placement_reason
+from jupyter_placement.capture.reasons import followed_device, placement_reason
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.signatures import Signatures
 from jupyter_placement.capture.structure import NodeFacts, Structure, parse_input, structure_of
@@ -46,9 +46,7 @@ def build_placement(
         _GraphBuilder(placement, graph, label, names).add()
     for record in loose:
         node = record.name if record.name not in placement.graph else f"log/{record.name}"
-        placement.add_node(
-            _unused(placement, node), name=record.name, op=record.op, device=record.device, graph="log"
-        )
+        placement.add_node(_unused(placement, node), name=record.name, op=record.op, device=record.device, graph="log")
     if captured.eager or captured.one_op_devices:
         add_eager(placement, captured, names)
     placement.events.extend(placement_events(placement, lines.other, error))
@@ -84,13 +82,15 @@ class _GraphBuilder:
         self._logged = {record.name: record for record in graph.records}
         self._placed = {} if graph.placed is None else {node.name: node for node in graph.placed.node}
         library = {item.signature.name: item for item in graph.graph_def.library.function}
-        self._signatures = Signatures(
-            private_tensorflow().op_defs, library, lambda kind: tf.dtypes.as_dtype(kind).name
-        )
+        self._signatures = Signatures(private_tensorflow().op_defs, library, lambda kind: tf.dtypes.as_dtype(kind).name)
         self._structure: Structure = structure_of(
             graph.graph_def, [*self._logged, *self._placed], self._signatures, graph.shapes
         )
         self._add_placed_inputs()
+        self._consumers: dict[str, list[str | None]] = {}
+        for consumer, edges in self._structure.inputs.items():
+            for _, producer, _ in edges:
+                self._consumers.setdefault(producer, []).append(self._device(consumer))
         # Nodes of a library function that was not inlined are no operations of this graph.
         self._names = list(
             dict.fromkeys(
@@ -133,7 +133,8 @@ class _GraphBuilder:
 
     def _add_node(self, prefix: str, name: str) -> None:
         facts = self._structure.nodes.get(name)
-        record, placed, device = self._logged.get(name), self._placed.get(name), self._device(name)
+        record, device = self._logged.get(name), self._device(name)
+        placed: Any = self._placed.get(name)
         op = record.op if record is not None and record.op else (facts.op if facts is not None else placed.op)
         outputs = [self._output(name, index) for index in range(self._output_count(name, facts, op, placed))]
         dtypes, shapes = [one[0] for one in outputs], [one[1] for one in outputs]
@@ -148,7 +149,19 @@ class _GraphBuilder:
             shape=shapes[0] if len(shapes) == 1 else (shapes or None),
             reason="followed"
             if self._follows
-            else placement_reason(device, requested, op, self._devices, self._beside(name, facts)),
+            else placement_reason(
+                device,
+                requested,
+                op,
+                self._devices,
+                self._beside(name, facts),
+                followed_device(
+                    op,
+                    len(outputs),
+                    [self._device(edge[1]) for edge in self._structure.inputs.get(name, ())],
+                    self._consumers.get(name, []),
+                ),
+            ),
             graph=self._label,
             compiled=facts.compiled if facts is not None else None,
         )

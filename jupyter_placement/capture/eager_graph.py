@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+
 from jupyter_placement.capture.graphs import Captured, EagerCall, EagerTensorFact
 from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.reasons import placement_reason
 from jupyter_placement.capture.tensors import tensor_bytes
+from jupyter_placement.devices import LOCAL_TASK
 from jupyter_placement.placement import Placement
 
 _CONSTANT = "_EagerConst"
@@ -45,7 +47,9 @@ class _EagerBuilder:
         return base if number == 0 else f"{base}_{number}"
 
     def add(self) -> None:
-        names = [(call, self._name((call.name or "").strip("/") or function_label(call.op))) for call in self._captured.eager]
+        names = [
+            (call, self._name((call.name or "").strip("/") or function_label(call.op))) for call in self._captured.eager
+        ]
         sources = {
             number: self._name("resource" if _dtype(fact) == "resource" else "Const")
             for number, fact in self._captured.sources.items()
@@ -72,7 +76,10 @@ class _EagerBuilder:
         beside = {fact.device for _, _, fact in inputs if _dtype(fact) == "resource"}
         reason = "unknown" if function else placement_reason(device, call.requested, call.op, self._devices, beside)
         compiled = self._captured.compiled.get(call.op)
-        self._add_node(name, "PartitionedCall" if function else call.op, device, call.requested, call.outputs, reason, compiled)
+        op = "PartitionedCall" if function else call.op
+        # TensorFlow completes what the user wrote; within this task the full name says no more than the short one.
+        requested = call.requested.removeprefix(LOCAL_TASK)
+        self._add_node(name, op, device, requested, call.outputs, reason, compiled)
         for key, number in enumerate(call.inputs):
             if number not in self._makers:
                 continue

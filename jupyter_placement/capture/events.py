@@ -42,7 +42,7 @@ def _block(lines: Sequence[str]) -> list[str]:
     """Return the lines of a colocation group's description, which ends with an empty line."""
     block: list[str] = []
     for line in lines[:500]:
-        if not line.strip() or "] " in line[:80] and ".cc:" in line[:80]:
+        if not line.strip() or ("] " in line[:80] and ".cc:" in line[:80]):
             break
         block.append(line)
     return block
@@ -75,8 +75,8 @@ def _fallbacks(placement: Placement) -> list[Event]:
 
 def _event(placement: Placement, record: EventRecord, lines: Sequence[str]) -> Event:
     by_name: dict[str, str] = {}
-    for node, name in placement.graph.nodes(data="name"):
-        by_name.setdefault(name, node)
+    for node, data in placement.graph.nodes(data=True):
+        by_name.setdefault(data["name"], node)
     sentences = {
         "no_kernel": "has no kernel for the device that it asked for",
         "unknown_device": "asks for a device that TensorFlow does not have",

@@ -13,6 +13,7 @@ from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
 from jupyter_placement.capture.replacement import place_again
+from jupyter_placement.log import PlacementRecord
 
 _DATASET = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 _ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
@@ -57,6 +58,9 @@ class FunctionRecorder:
         self._atomic: dict[str, weakref.ref[Any]] = {}
         self._stale: dict[str, tuple[Any, tuple[str, ...]]] = {}
         self._running = 0
+        self._collected: list[Any] = []
+        self._records: list[PlacementRecord] = []
+        self._called: list[Any] = []
         self._switch: Callable[[bool], None] | None = None
         self._context: Any = None
         self._original: Any = None
@@ -103,21 +107,20 @@ class FunctionRecorder:
         if context is None:
             return
         try:
-            self._collect(None)
-            for name, (function, devices) in self._stale.items():
+            self._collect()
+            for function, devices in self._stale.values():
                 graph = place_again(
                     function, context, self._switch, self._drain, self._lines, self._private.op_defs, devices
                 )
                 if isinstance(graph, str):
                     self._captured.notes.append(graph)
                 else:
-                    graph.label = f"function:{function_label(name)}"
                     self._keep(function, graph)
         finally:
             context.disable_graph_collection()
 
     def before(self, name: str, inputs: Sequence[Any]) -> _Call | None:
-        """Called before a function of the runtime runs: the first time, switch the log on."""
+        """Prepare for a function of the runtime to run: the first time, switch the log on."""
         function = self._atomic.get(name, lambda: None)()
         if name in self._seen or function is None or self._context is None:
             return None
@@ -127,13 +130,13 @@ class FunctionRecorder:
             if compiled is not None and compiled.b:
                 self._captured.compiled[name] = len(function.cached_definition.node_def)
                 return None
-            self._collect(None)
+            self._collect()
             self._running += 1
             self._log(True)
         return function, tuple(tensor.device for tensor in inputs)
 
     def after(self, call: _Call | None) -> None:
-        """Called when it has run, or failed: find out where its operations were placed."""
+        """Find out where the operations of a function were placed that has run, or failed."""
         if call is not None:
             with self._lock:
                 self._running -= 1
@@ -156,32 +159,44 @@ class FunctionRecorder:
         if self._switch is not None:
             self._switch(on)
 
-    def _collect(self, function: Any | None, devices: tuple[str, ...] = ()) -> None:
-        """Take over the graphs that TensorFlow placed since the last call, and their lines."""
+    def _collect(self, *call: Any) -> None:
+        """Take over the graphs that TensorFlow placed since the last call, and their lines.
+
+        While a function runs for the first time in some thread they are only gathered: lines of several graphs may
+        stand between each other.
+        """
         self._drain()
-        records = self._lines.pop()
+        self._records.extend(self._lines.pop())
         metadata = self._context.export_run_metadata()
-        collected = list(metadata.function_graphs) if metadata is not None else []
-        shares = split_records(
-            records,
-            [
-                node_names(item.pre_optimization_graph) | node_names(item.post_optimization_graph)
-                for item in collected
-            ],
-        )
+        if metadata is not None:
+            self._collected.extend(metadata.function_graphs)
+        if call:
+            self._called.append(call)
+        if self._running == 0:
+            self._sort_out()
+
+    def _sort_out(self) -> None:
+        """Say which function each gathered graph is, and which lines are its."""
+        collected, records, called = self._collected, self._records, self._called
+        self._collected, self._records, self._called = [], [], []
+        expected = [
+            node_names(item.pre_optimization_graph) | node_names(item.post_optimization_graph) for item in collected
+        ]
         if not collected:
             self._captured.loose.extend(records)
-        body = None if function is None else {node.name for node in function.cached_definition.node_def}
-        found = False
-        for item, share in zip(collected, shares, strict=True):
+        bodies = {
+            index: {node.name for node in call[0].cached_definition.node_def} for index, call in enumerate(called)
+        }
+        for item, share in zip(collected, split_records(records, expected), strict=True):
             before, after = item.pre_optimization_graph, item.post_optimization_graph
             graph = CapturedGraph("", before, share, after)
             names = {node.name for node in before.node if node.op not in _ARGUMENT_OPS}
-            if body is not None and not found and names == body:
-                found = True
-                graph.label = f"function:{function_label(function.name.decode())}"
-                self._keep(function, graph)
-            elif (node := _eager_operation(before)) is not None:
+            index = next((index for index, body in bodies.items() if body == names), None)
+            node = _eager_operation(before)
+            if index is not None:
+                del bodies[index]
+                self._keep(called[index][0], graph)
+            elif node is not None:
                 device = next((one.device for one in after.node if one.name == node.name), node.device)
                 self._captured.one_op_devices.setdefault(node.op, set()).add(device)
                 if node.op.endswith(_DATASET):
@@ -189,13 +204,15 @@ class FunctionRecorder:
             else:
                 graph.label = f"function:{self._inner_label(names)}"
                 self._captured.graphs.append(graph)
-        if function is not None and not found:
+        for index in bodies:
+            function, devices = called[index]
             if function in self._known:
                 self._captured.graphs.append(self._known[function])
             else:
                 self._stale[function.name.decode()] = (function, devices)
 
     def _keep(self, function: Any, graph: CapturedGraph) -> None:
+        graph.label = f"function:{function_label(function.name.decode())}"
         graph.shapes = function_shapes(function)
         self._known[function] = graph
         self._captured.graphs.append(graph)
@@ -214,10 +231,18 @@ class FunctionRecorder:
 
 
 def _eager_operation(graph_def: Any) -> Any | None:
-    """Return the operation of the small graph that TensorFlow makes for an eager one; ``None`` for other graphs."""
+    """Return the operation of the small graph that TensorFlow makes for an eager one; ``None`` for other graphs.
+
+    It has its full device before the placer sees it. With oneDNN the graph is told twice, the second time with the
+    operation that oneDNN puts in its place (``_MklMatMul``; seen on 2.21).
+    """
     nodes = [node for node in graph_def.node if node.op not in _ARGUMENT_OPS]
-    # An eager operation has its full device before the placer sees it.
-    return nodes[0] if len(nodes) == 1 and nodes[0].device.startswith("/job:") else None
+    arguments = {node.name for node in graph_def.node if node.op in _ARGUMENT_OPS}
+    alone = all(
+        node.device.startswith("/job:") and {source.split(":")[0] for source in node.input} <= arguments
+        for node in nodes
+    )
+    return nodes[0] if nodes and alone and (len(nodes) == 1 or nodes[1].op.startswith("_Mkl")) else None
 
 
 def function_shapes(function: Any) -> dict[str, dict[str, list[Any]]]:

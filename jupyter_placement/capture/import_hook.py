@@ -55,7 +55,7 @@ class TensorFlowImport(importlib.abc.MetaPathFinder):
         return spec
 
     def loaded(self) -> None:
-        """Called by the loader when TensorFlow is there."""
+        """Take note that TensorFlow is there."""
         if self in sys.meta_path:
             self.uninstall()
             self._imported()

@@ -145,7 +145,7 @@ class Lowering:
         if node.op in _CALLS:
             called = self._inline(name, node.attr["f"].func.name, sources)
             if called is None:
-                    return []
+                return []
             body, outputs, begin = called
             frame.lowered[node.name] = begin
             frame.outputs.update({(node.name, index): output for index, output in enumerate(outputs)})
@@ -166,9 +166,9 @@ class Lowering:
         definition = self._library.get(function)
         begin, end = (self._names.under(f"Func/{name}/{kind}_control_node") for kind in ("input", "output"))
         inputs, outputs = (self._names.under(f"Func/{name}/{kind}") for kind in ("input", "output"))
-        signature = None if definition is None else definition.signature
-        if signature is None or not (begin or end) or len(sources) != len(signature.input_arg):
+        if definition is None or not (begin or end) or len(sources) != len(definition.signature.input_arg):
             return None
+        signature = definition.signature
         if len(inputs) == len(sources):
             for identity, source in zip(inputs, sources, strict=True):
                 self._edge(identity, source)
@@ -201,7 +201,9 @@ class Lowering:
         if not switch_predicate or not all(pivots) or len(switches) != len(rest):
             return []
         branches = [
-            self._branch(f"{name}/{kind}", node.attr[f"{kind}_branch"].func.name, [_node(one, side) for one in switches])
+            self._branch(
+                f"{name}/{kind}", node.attr[f"{kind}_branch"].func.name, [_node(one, side) for one in switches]
+            )
             for kind, side in (("then", 1), ("else", 0))
         ]
         if None in branches:

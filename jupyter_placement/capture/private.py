@@ -17,7 +17,7 @@ SUPPORTED = "TensorFlow 2.16 to 2.21"
 
 
 class UnsupportedTensorFlowError(RuntimeError):
-    """This TensorFlow lacks something that the recording needs; the message says which versions have it."""
+    """TensorFlow lacks something that the recording needs; the message says which versions have it."""
 
 
 @dataclass(frozen=True)
@@ -114,24 +114,21 @@ def log_switch(context: Any) -> Callable[[bool], None] | None:
     """
     import tensorflow as tf
 
-    folder = os.path.dirname(tf.__file__)
-    names = {"win32": (), "darwin": ("libtensorflow_cc.2.dylib",)}.get(sys.platform, ("libtensorflow_cc.so.2",))
-    for name in names:
-        try:
-            library = ctypes.CDLL(os.path.join(folder, name))
-            set_log = library.TFE_ContextSetLogDevicePlacement
-            new_status, delete_status = library.TF_NewStatus, library.TF_DeleteStatus
-        except (OSError, AttributeError):
-            continue
-        get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-        get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-        set_log.restype, set_log.argtypes = None, [ctypes.c_void_p, ctypes.c_ubyte, ctypes.c_void_p]
-        new_status.restype, delete_status.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    name = {"linux": "libtensorflow_cc.so.2", "darwin": "libtensorflow_cc.2.dylib"}.get(sys.platform, "")
+    try:
+        library = ctypes.CDLL(os.path.join(os.path.dirname(tf.__file__), name))
+        set_log = library.TFE_ContextSetLogDevicePlacement
+        new_status, delete_status = library.TF_NewStatus, library.TF_DeleteStatus
+    except (OSError, AttributeError):
+        return None
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    set_log.restype, set_log.argtypes = None, [ctypes.c_void_p, ctypes.c_ubyte, ctypes.c_void_p]
+    new_status.restype, delete_status.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 
-        def switch(on: bool) -> None:
-            status = new_status()
-            set_log(get_pointer(context._handle, None), on, status)
-            delete_status(status)
+    def switch(on: bool) -> None:
+        status = new_status()
+        set_log(get_pointer(context._handle, None), on, status)
+        delete_status(status)
 
-        return switch
-    return None
+    return switch

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from jupyter_placement.devices import device_type, parse_device, satisfies, sort_key
 
+_METADATA = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 _ARGUMENTS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 
@@ -28,12 +29,42 @@ def default_device(devices: Iterable[str], task: str) -> str | None:
     return None
 
 
+def followed_device(
+    op: str | None, outputs: int, producers: Sequence[str | None], consumers: Sequence[str | None]
+) -> str | None:
+    """Return the device that the placer's heuristics put an operation on that requests none.
+
+    ``placer.cc`` (TensorFlow 2.21): an operation without inputs and with one output goes to its consumers' device if
+    they are all on one; one that only reads the shape of its input goes to the input's device.
+
+    Parameters
+    ----------
+    op : str or None
+        Operation type.
+    outputs : int
+        Number of its outputs.
+    producers, consumers : sequence of (str or None)
+        Assigned devices of the nodes before and behind it.
+
+    Examples
+    --------
+    >>> followed_device("Const", 1, [], ["D1", "D1"]), followed_device("Const", 1, [], ["D0", "D1"])
+    ('D1', None)
+    >>> followed_device("Shape", 1, ["D1"], ["D0"])
+    'D1'
+    """
+    if not producers and outputs == 1 and len(set(consumers)) == 1:
+        return consumers[0]
+    return producers[0] if op in _METADATA and producers else None
+
+
 def placement_reason(
     device: str | None,
     requested: str,
     op: str | None,
     devices: Collection[str],
     beside: Collection[str | None] = (),
+    follows: str | None = None,
 ) -> str:
     """Return the reason of a node's placement, ``"unknown"`` where more than the capture knows is needed.
 
@@ -49,6 +80,8 @@ def placement_reason(
         All devices that TensorFlow has.
     beside : collection of str
         Devices of the nodes that it must be beside: ``loc:@`` groups, and the makers of its resources.
+    follows : str or None
+        Device of the node that the placer puts it with: see :func:`followed_device`.
 
     Examples
     --------
@@ -67,7 +100,7 @@ def placement_reason(
         return "colocated" if exists and device in beside else "fallback"
     if device in beside:
         return "colocated"
-    if op in _ARGUMENTS:
+    if op in _ARGUMENTS or device == follows:
         return "followed"
     spec = parse_device(device)
     task = "" if spec is None else device.split("/device:")[0]

@@ -180,7 +180,7 @@ def _keep_quiet(session: Any) -> None:
 
     def quiet_extend_graph() -> None:
         nonlocal placed
-        current = reference()
+        current: Any = reference()
         if session_type._extend_graph is not plain or current.graph.version == placed:
             session_type._extend_graph(current)  # a recording is under way and takes the lines, or there are none
             return

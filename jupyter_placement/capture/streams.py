@@ -8,6 +8,7 @@ where it would have gone.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import contextvars
 import fcntl
 import os
@@ -263,10 +264,8 @@ def _packet_pipe() -> tuple[int, int]:
     reading, writing = os.pipe2(os.O_DIRECT | os.O_CLOEXEC) if hasattr(os, "O_DIRECT") else os.pipe()
     os.set_blocking(reading, False)
     if hasattr(fcntl, "F_SETPIPE_SZ"):
-        try:
+        with contextlib.suppress(OSError):  # over the user's limit of pipe memory (pipe(7)): the default size serves
             fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        except OSError:
-            pass  # over the user's limit of pipe memory (pipe(7)): the default size serves
     return reading, writing
 
 

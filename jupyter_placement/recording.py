@@ -151,9 +151,10 @@ class Recording:
         if current_context() is not None:
             there = len(tf.config.list_logical_devices("CPU"))
             if there != self._cpus:
+                devices = "device" if there == 1 else "devices"
                 raise PlacementError(
-                    f"TensorFlow has already started with {there} logical CPU device{'s' if there != 1 else ''}: restart "
-                    f"the kernel to run with {self._cpus}."
+                    f"TensorFlow has already started with {there} logical CPU {devices}: restart the kernel to run "
+                    f"with {self._cpus}."
                 )
             return
         cpu = tf.config.list_physical_devices("CPU")[0]
