@@ -315,6 +315,35 @@ class Placement:
         except (KeyError, TypeError, AttributeError, nx.NetworkXError) as error:
             raise PlacementError(f"this is not a placement that jupyter-placement saved ({error!r})") from error
 
+    @classmethod
+    def from_log(
+        cls,
+        path_or_text: str | os.PathLike[str] | bytes | list[str | os.PathLike[str]],
+        graph: str | os.PathLike[str] | None = None,
+    ) -> Placement:
+        """Make a Placement of TensorFlow's placement log, of any release from 0.5 to 2.21.
+
+        Parameters
+        ----------
+        path_or_text : str, path-like, bytes, or list of paths
+            A file, the log itself, or the logs of several tasks.
+        graph : path-like, optional
+            A graph file (``.pb``, ``.pbtxt``, ``.keras``) or a SavedModel's folder, for the edges; imports TensorFlow.
+
+        Raises
+        ------
+        PlacementError
+            When a file cannot be read.
+
+        Examples
+        --------
+        >>> Placement.from_log("soft: (Softmax): /job:localhost/replica:0/task:0/device:GPU:0").device_counts()
+        {'/job:localhost/replica:0/task:0/device:GPU:0': 1}
+        """
+        from jupyter_placement.log.build import placement_from_log  # the layer above
+
+        return placement_from_log(path_or_text, graph)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the JSON form to a file, whole or not at all.
 

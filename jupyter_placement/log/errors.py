@@ -81,8 +81,8 @@ def parse_placement_error(text: str) -> EventRecord | None:
     if not any(trigger in text for trigger in TRIGGERS):
         return None
     if ignored := _IGNORED.search(text):
-        details = {"requested": ignored[1], "kept": ignored[4], "because": ignored[3]}
-        return EventRecord("device_ignored", ignored[2], details, (ignored.string.strip(),))
+        facts = {"requested": ignored[1], "kept": ignored[4], "because": ignored[3]}
+        return EventRecord("device_ignored", ignored[2], facts, (ignored.string.strip(),))
     assign = _ASSIGN.search(text)
     node = _first(assign)
     kind, details = _kind_and_details(text)

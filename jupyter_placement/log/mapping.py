@@ -9,7 +9,8 @@ from jupyter_placement.log.records import DeviceRecord
 from jupyter_placement.log.shapes import full_name
 
 _CREATED = re.compile(
-    r"Creat(?:ing|ed) (?:TensorFlow )?device \(?(/[^\s()]{1,300})(?: with (\d{1,12}) MB memory)?\)?:?\s{0,4}->\s{0,4}(.+)"
+    r"Creat(?:ing|ed) (?:TensorFlow )?device \(?(/[^\s()]{1,300})(?: with (\d{1,12}) MB memory)?\)?:?\s{0,4}"
+    r"->\s{0,4}(.+)"
 )
 _MAPPED = re.compile(
     r"(/job:[A-Za-z]\w{0,200}/replica:\d{1,9}/task:\d{1,9}/[\w:]{1,100})\s{0,4}->\s{0,4}(.+)", re.ASCII

@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class LogReader:
-    """Reads a log in pieces of any size.
+    r"""Reads a log in pieces of any size.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class LogReader:
     --------
     >>> reader = LogReader()
     >>> reader.feed(b"a: (Const): /job:localhost/rep")
-    >>> reader.feed(b"lica:0/task:0/device:CPU:0\\n")
+    >>> reader.feed(b"lica:0/task:0/device:CPU:0\n")
     >>> reader.finish().placements
     [PlacementRecord(name='a', op='Const', device='/job:localhost/replica:0/task:0/device:CPU:0')]
     """

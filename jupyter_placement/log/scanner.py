@@ -14,21 +14,21 @@ from jupyter_placement.log.records import EagerRecord, EventRecord, PlacementRec
 from jupyter_placement.log.shapes import Sight, find_eager, find_sights
 from jupyter_placement.log.text import json_lines, plain_text, rank_of, unfold
 
-# What a line must hold to begin anything. HINTS is cheaper over much text: text that holds none of them holds no INTEREST.
+# What a line must hold to begin anything. HINTS is cheaper over much text: without one of them it holds no INTEREST.
 # Long ones are found faster, and only those lines need "/job:" looked for that the bulk reader could not read.
 HINTS = (
     " device",
     "Device mapping:",
     "No OpKernel was reg",
-    " allocat",
+    " alloc",
     "output truncated",
     "IOPub data rate",
     "placer.cc:",
 )
 INTEREST = re.compile(
     r"/job:| device specification|Device mapping:|Cannot assign a device|Cannot merge devices|but available devices"
-    r"|No OpKernel was reg|changing the devices|no device type supports|OOM when alloc|ry(?:ing)? to alloc|failed to alloc"
-    r"|not allocate pinned|output truncated|IOPub data rate|placer\.cc|TensorFlow device"
+    r"|No OpKernel was reg|changing the devices|no device type supports|OOM when alloc|ry(?:ing)? to alloc"
+    r"|failed to alloc|not allocate pinned|output truncated|IOPub data rate|placer\.cc|TensorFlow device"
 )
 _TRUNCATED = re.compile(r"output truncated|IOPub data rate exceeded")
 _CUT_OFF = re.compile(r": \([^()\s]{0,250}\)?:?[ \t]?(?:/[\w/:]{0,600})?$")

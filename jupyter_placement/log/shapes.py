@@ -13,7 +13,7 @@ DEVICE = (
 )
 _FULL = re.compile(DEVICE, re.ASCII)
 _SHORT = re.compile(r"/(?:device:)?(?P<type>[A-Za-z]\w{0,60}):(?P<index>\d{1,9})", re.ASCII)
-# `name: (Op): /job...` on standard output; `name: (Op)/job...` on standard error up to 1.15; `name: /job...` before 1.0.
+# `name: (Op): /job...`; on standard error up to 1.15 `name: (Op)/job...`; before 1.0 `name: /job...`.
 _CORE = re.compile(
     r":[ \t]{1,8}(?:\([ \t]{0,4}(?P<op>[A-Za-z_][^\s()]{0,250})[ \t]{0,4}\)[ \t]{0,4}:?[ \t]{0,8})?" + DEVICE, re.ASCII
 )

@@ -8,7 +8,8 @@ import re
 
 # ESC codes, and the same spelled out by a tool that shows them.
 _ANSI = re.compile(
-    r"(?:\x1b|\\x1b|\\u001b|\\033|␛)(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
+    r"(?:\x1b|\\x1b|\\u001b|\\033|␛)"
+    r"(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
 _MARKDOWN = re.compile(r"\\([_*<>\[\]#`])")
 _BLANKS = re.compile(r"[ \t]{2,}")

@@ -14,12 +14,13 @@ FOLDER = Path(__file__).parents[2] / PACKAGE
 
 # Top first. A name is a module or a subpackage; what stands on one line may import each other, unless in APART.
 LAYERS = (
-    ("__init__", "magic", "magic_output", "cli", "recording"),
+    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "recording"),
     ("panel",),
     ("layout", "report", "colors"),
     ("explain", "advise"),
     ("capture", "dryrun", "memory"),
     ("log",),
+    ("graphfile",),
     ("placement", "summary", "devices"),
 )
 # The three sources stand beside each other: none knows another.
