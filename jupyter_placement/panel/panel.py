@@ -1,0 +1,264 @@
+"""The panel below a cell."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from html import escape
+from typing import Any
+
+import ipywidgets
+
+from jupyter_placement.layout import Box, Link
+from jupyter_placement.panel.detail import link_html, node_html, scope_html, swatch
+from jupyter_placement.panel.events import event_entries
+from jupyter_placement.panel.graph import PlacementGraph
+from jupyter_placement.panel.kernel_state import KernelState
+from jupyter_placement.panel.bars import elapsed_text, memory_html
+from jupyter_placement.panel.search import find_nodes
+from jupyter_placement.panel.style import style_sheet
+from jupyter_placement.placement import MemorySample, Placement
+from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
+
+_HINT = (
+    '<div class="jpp-quiet">Click a scope to open or close it, an operation or a line to see what is known of it.</div>'
+)
+
+
+class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """An interactive view of one Placement; of memory alone, until :meth:`show` gives it one.
+
+    Parameters
+    ----------
+    placement : Placement or None
+        What to show; ``None`` while its cell still runs.
+
+    Examples
+    --------
+    >>> panel = PlacementPanel()
+    >>> panel.show(Placement())
+    >>> panel.close()
+    """
+
+    def __init__(self, placement: Placement | None = None) -> None:
+        self._lock = threading.RLock()
+        self._closed = False
+        self._graph: PlacementGraph | None = None
+        self._placement: Placement | None = None
+        self._samples: dict[str, MemorySample] = {}
+        self._notes: list[str] = []
+        self._elapsed: float | None = None
+        self._head = ipywidgets.HTML("<b>Recording</b> where TensorFlow places each operation…")
+        self._head.add_class("jpp-head")
+        self._memory = ipywidgets.HTML()
+        self._body = ipywidgets.VBox([])
+        self._detail = ipywidgets.HTML(_HINT)
+        self._kernel = KernelState()
+        super().__init__([ipywidgets.HTML(style_sheet()), self._kernel, self._head, self._body, self._memory])
+        self.add_class("jupyter-placement-panel")
+        if placement is not None:
+            self.show(placement)
+
+    @property
+    def placement(self) -> Placement | None:
+        """The Placement that is shown; ``None`` while its cell runs."""
+        return self._placement
+
+    def update_memory(
+        self, readings: Iterable[MemorySample], elapsed: float | None = None, notes: Iterable[str] = ()
+    ) -> None:
+        """Move the memory bars; may be called on any thread.
+
+        Parameters
+        ----------
+        readings : iterable of MemorySample
+            New readings; a device that has none keeps its last one.
+        elapsed : float or None
+            Seconds since the cell began.
+        notes : iterable of str
+            Sentences to show below the bars, for example why no GPU is shown.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._samples.update((sample.device, sample) for sample in readings)
+            self._notes = list(notes)
+            if elapsed is not None:
+                self._elapsed = elapsed
+                if self._placement is None:
+                    self._head.value = (
+                        f"<b>Recording</b> where TensorFlow places each operation… {elapsed_text(elapsed)}"
+                    )
+            self._memory.value = memory_html(self._samples.values(), self._notes, self._placement)
+
+    def show(self, placement: Placement) -> None:
+        """Show a Placement, in the place of the one before."""
+        with self._lock:
+            if self._closed:
+                return
+            self._placement = placement
+            if self._graph is not None:
+                self._graph.close()
+                self._graph = None
+            if not self._samples:
+                self._samples = {sample.device: sample for sample in placement.memory}
+            self._memory.value = memory_html(self._samples.values(), self._notes, placement)
+            events = self._event_list(placement)
+            if not placement.graph:
+                self._head.value = escape(nothing_placed(placement))
+                self._body.children = [*events, self._detail] if events else []
+                self._detail.value = ""
+                return
+            self._graph = PlacementGraph(placement, self._chosen)
+            self._note = ipywidgets.HTML()
+            self._detail.value = _HINT
+            self._head.value = self._headline(placement)
+            aside = ipywidgets.VBox(
+                [self._detail], layout={"flex": "1 1 270px", "min_width": "0", "max_height": "600px"}
+            )
+            aside.layout.overflow = "auto"
+            aside.add_class("jpp-detail")
+            self._graph.widget.layout.flex = "1 1 520px"
+            self._graph.widget.layout.min_width = "0"
+            both = ipywidgets.HBox([self._graph.widget, aside], layout={"flex_flow": "row wrap", "grid_gap": "12px"})
+            self._body.children = [ipywidgets.HTML(self._legend()), self._search(), both, self._note, *events]
+            self._tell_limits()
+
+    def select(self, node: str) -> None:
+        """Choose an operation: open the scopes that hold it, mark it, show what is known of it.
+
+        Parameters
+        ----------
+        node : str
+            Its id in ``placement.graph``.
+
+        Raises
+        ------
+        KeyError
+            When the Placement has no such operation, or none is shown yet.
+        """
+        with self._lock:
+            if self._graph is None:
+                raise KeyError(node)
+            self._chosen(self._graph.reveal(node))
+
+    def close(self) -> None:
+        """Close the panel and all that belongs to it."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            if self._graph is not None:
+                self._graph.close()
+            for widget in (*self._body.children, *self.children):
+                widget.close()
+        super().close()
+
+    def _chosen(self, what: Box | Link) -> None:
+        graph = self._graph
+        if graph is None:
+            return
+        if isinstance(what, Link):
+            self._detail.value = link_html(graph.tree, graph.view, what)
+        elif what.kind == "node":
+            self._detail.value = node_html(graph.tree, what.key, graph.styles)
+        else:
+            self._detail.value = scope_html(graph.tree, what.key, graph.styles)
+        self._tell_limits()
+
+    def _tell_limits(self) -> None:
+        assert self._graph is not None
+        view, said = self._graph.view, []
+        if view.closed:
+            said.append(f"Closed to make room: {', '.join(view.closed[:4])}.")
+        if view.hidden_links:
+            said.append(f"{plural(view.hidden_links, 'line')} of the fewest tensors left out.")
+        self._note.value = f'<div class="jpp-quiet">{escape(" ".join(said))}</div>' if said else ""
+
+    def _headline(self, placement: Placement) -> str:
+        facts = [
+            f"<b>{plural(placement.graph.number_of_nodes(), 'operation')}</b> on "
+            f"<b>{plural(len(placement.device_counts()), 'device')}</b>"
+        ]
+        moved = sum(pair.tensors for pair in transfers(placement))
+        wrong = sum(len(group.nodes) for group in fallbacks(placement))
+        facts.append(f"{plural(moved, 'tensor')} moved between devices" if moved else "no transfers")
+        if wrong:
+            facts.append(f"{wrong:,} not on the device that they asked for")
+        if placement.counts.unmatched:
+            facts.append(f"{plural(placement.counts.unmatched, 'placement line')} without an operation")
+        if self._elapsed is not None:
+            facts.append(f"ran {elapsed_text(self._elapsed)}")
+        return " · ".join(facts)
+
+    def _legend(self) -> str:
+        assert self._graph is not None and self._placement is not None
+        counts = self._placement.device_counts()
+        entries = [
+            f'<span>{swatch(style)}<b>{escape(style.label)}</b> <span class="jpp-quiet">'
+            f"{plural(counts[name], 'operation') if name in counts else 'unused'}</span></span>"
+            for name, style in self._graph.styles.items()
+        ]
+        unplaced = self._placement.graph.number_of_nodes() - sum(counts.values())
+        if unplaced:
+            entries.append(
+                f'<span><span class="jpp-swatch" style="background:#fff"></span>never placed {unplaced:,}</span>'
+            )
+        entries.append('<span><span class="jpp-transfer"></span>transfer between devices</span>')
+        return f'<div class="jpp-legend">{"".join(entries)}</div>'
+
+    def _search(self) -> Any:
+        box = ipywidgets.Text(
+            placeholder="Find an operation by name…", continuous_update=False, layout={"width": "280px"}
+        )
+        matches = ipywidgets.Dropdown(options=[], layout={"width": "300px", "display": "none"})
+        told = ipywidgets.HTML()
+        collapse = ipywidgets.Button(description="Collapse all", layout={"width": "110px"})
+        graph = self._graph
+        assert graph is not None
+        names = [(node, str(data["name"])) for node, data in graph.tree.placement.graph.nodes(data=True)]
+
+        def searched(change: dict[str, Any]) -> None:
+            found, total = find_nodes(names, change["new"])
+            matches.options = [(name if len(name) < 60 else f"…{name[-58:]}", name) for name in found]
+            matches.layout.display = "" if len(found) > 1 else "none"
+            told.value = (plural(total, "operation") if found else "no such operation") if change["new"].strip() else ""
+            if len(found) == 1:
+                self.select(found[0])
+
+        def picked(change: dict[str, Any]) -> None:
+            if change["new"]:
+                self.select(change["new"])
+
+        box.observe(searched, "value")
+        matches.observe(picked, "value")
+
+        def collapsed(_button: Any) -> None:
+            graph.collapse()
+            self._detail.value = _HINT
+
+        collapse.on_click(collapsed)
+        return ipywidgets.HBox([box, matches, told, collapse], layout={"flex_flow": "row wrap"})
+
+    def _event_list(self, placement: Placement) -> list[Any]:
+        entries = event_entries(placement)
+        if not entries:
+            return []
+        chooser = ipywidgets.Select(
+            options=[(entry.title, number) for number, entry in enumerate(entries)],
+            value=None,
+            rows=min(max(len(entries), 2), 6),
+            layout={"width": "100%"},
+        )
+
+        def picked(change: dict[str, Any]) -> None:
+            if change["new"] is None:
+                return
+            entry = entries[change["new"]]
+            if self._graph is not None and entry.nodes:
+                self._graph.reveal(entry.nodes[0])
+                self._tell_limits()
+            self._detail.value = entry.html
+
+        chooser.observe(picked, "value")
+        return [ipywidgets.HTML(f"<b>What TensorFlow said</b> ({len(entries):,})"), chooser]
