@@ -266,7 +266,8 @@ def _fallbacks(placement: Placement) -> list[str]:
 def _transfers(placement: Placement) -> list[str]:
     pairs = transfers(placement)
     if not pairs:
-        return ["No transfers between devices"] if len(placement.device_counts()) > 1 else []
+        none = str(placement.meta.get("no_edges") or "No transfers between devices")
+        return [none] if len(placement.device_counts()) > 1 else []
     lines = [f"Transfers between devices: {plural(sum(pair.tensors for pair in pairs), 'tensor')}"]
     for pair in pairs:
         facts = [f"{plural(pair.tensors, 'tensor')}, {transfer_size(pair)}"] if pair.tensors else []

@@ -23,6 +23,7 @@ HOW_TO_LOG = (
     "tf.Session(config=tf.ConfigProto(log_device_placement=True)). Keep standard output and standard error: "
     "python program.py > file.log 2>&1"
 )
+NO_EDGES = "Transfers are not known: a log does not tell what feeds what. Give the model's graph file too (graph=, --graph)"
 NOTHING = f"No placement line is in this log. Switch the log on and run again. {HOW_TO_LOG}"
 
 
@@ -68,7 +69,9 @@ def placement_from_log(
             devices.setdefault(row.device, Device(row.device, row.physical or None, memory, row.pci))
     placement.devices = list(devices.values())
     unmatched = 0
-    if graph is not None:
+    if graph is None:
+        placement.meta["no_edges"] = NO_EDGES
+    else:
         from jupyter_placement.log.join import join_graph
 
         if isinstance(graph, str | os.PathLike):

@@ -66,6 +66,11 @@ class LogReader:
         for line in text[:-1].split("\n"):
             scanner.line(line)
 
+    def progress(self) -> tuple[int, int, int]:
+        """Return the number of lines, placements and events so far."""
+        scanner = self._scanner
+        return sum(scanner.tally.values()), len(scanner.placements), len(scanner.events)
+
     def records(self) -> LogRecords:
         """Return what the lines so far have told; more may follow."""
         scanner = self._scanner

@@ -1,0 +1,88 @@
+"""The command ``jupyter-placement``, also ``jupyter placement``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+_EPILOG = """\
+examples:
+  jupyter-placement log train.log                        what ran where, as text
+  jupyter-placement log train.log --html train.html      as a page with a picture
+  jupyter-placement log train.log --graph model.keras    with the model's edges: transfers and fallbacks
+  jupyter-placement log worker-0.log worker-1.log ps-0.log
+  python train.py 2>&1 | jupyter-placement log -         while it runs
+  jupyter-placement log train.log --follow               a log that another program is writing; Ctrl-C ends it
+  jupyter-placement log train.log --records | jq .events
+
+to switch the log on:
+  TensorFlow 2   tf.debugging.set_log_device_placement(True)   before anything else runs
+  TensorFlow 1   tf.Session(config=tf.ConfigProto(log_device_placement=True))
+  and keep both outputs: python train.py > train.log 2>&1
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's parser of arguments."""
+    top = argparse.ArgumentParser(
+        prog="jupyter-placement", description="See where TensorFlow placed each operation.", allow_abbrev=False
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    log = commands.add_parser(
+        "log",
+        help="read a placement log that TensorFlow wrote",
+        description="Read a placement log that any TensorFlow from 0.5 to 2.21 wrote, however it was kept.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    log.add_argument(
+        "files", nargs="+", metavar="FILE", help="a log, or the logs of several tasks; - is standard input"
+    )
+    log.add_argument("--records", action="store_true", help="print all that was read as one JSON object, no summary")
+    log.add_argument("--json", metavar="OUT", help="save the placement (Placement.load reads it); - is standard output")
+    log.add_argument("--html", metavar="OUT", help="write a page with a picture, without scripts")
+    log.add_argument("--graphml", metavar="OUT", help="write the graph for Gephi, yEd, networkx")
+    log.add_argument(
+        "--graph",
+        metavar="MODEL",
+        help="take edges from a graph file: .pb, .pbtxt, a SavedModel's folder, .keras (imports TensorFlow)",
+    )
+    log.add_argument("--follow", action="store_true", help="go on reading FILE as it grows, until Ctrl-C")
+    log.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of the process when not given.
+
+    Returns
+    -------
+    int
+        Exit status: 0; 1 when there is nothing to show or a file cannot be read or written; 2 for wrong usage.
+    """
+    from jupyter_placement.cli_log import CommandError, run_log
+
+    options = parser().parse_args(argv)
+    try:
+        run_log(options)
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"jupyter-placement: {error}", file=sys.stderr)
+        return error.status
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); Python would complain again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
