@@ -1,4 +1,4 @@
-"""Who holds the memory of each card, as bars in script-free HTML, with TensorFlow's allocators and the host beside it."""
+"""Who holds the memory of each card, as bars in script-free HTML; TensorFlow's allocators and the host beside it."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def holders_html(
 
 def _card(reading: CardReading) -> str:
     busy = "" if reading.utilisation is None else f", {reading.utilisation} % busy"
-    head = f"{reading.card.title}: {_of(reading.used, reading.total)}{busy}"
     if reading.used is None:
-        return _block(head, [], None, [reading.reasons.get("used", "")])
+        return _block(f"{reading.card.title}: {reading.reasons.get('used', 'not available')}", [], None, [])
+    head = f"{reading.card.title}: {_of(reading.used, reading.total)}{busy}"
     parts, lines = _holders(reading)
     if reading.reserved:
         parts.append(("kept by the driver", reading.reserved, RESERVED))

@@ -30,12 +30,13 @@ def memory_timeline(placement: Placement) -> Any:
 
     figure = go.Figure()
     figure.update_layout(
-        height=260,
-        margin={"l": 50, "r": 10, "t": 10, "b": 40},
+        height=320,
+        margin={"l": 50, "r": 10, "t": 10, "b": 110},
+        font={"color": "#808080"},  # reads on a light and on a dark page
         xaxis={"title": {"text": "seconds since the start"}, "rangemode": "tozero"},
         yaxis={"title": {"text": "GiB"}, "rangemode": "tozero"},
         yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True},
-        legend={"orientation": "h", "y": -0.25},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.3},
         hovermode="x",
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",

@@ -84,8 +84,7 @@ def test_what_was_refused_is_not_available() -> None:
     lost = CardReading(CARD, reasons={"used": "not available (nvmlDeviceGetMemoryInfo: GPU is lost)"})
     page = Page(holders_html([MemorySample(1.0, "host")], [lost]))
     assert page.text == [
-        "card 3 (Tesla T4): not available",
-        "not available (nvmlDeviceGetMemoryInfo: GPU is lost)",
+        "card 3 (Tesla T4): not available (nvmlDeviceGetMemoryInfo: GPU is lost)",
         "Host: not available, this kernel not available",
     ]
     assert page.parts == []
