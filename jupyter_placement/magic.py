@@ -200,12 +200,15 @@ class PlacementMagics(Magics):
             on_memory=output.memory,
             known=self._known,
         )
-        output.begin()
         try:
             recording.start()
         except PlacementError as error:
-            output.discard()
             raise UsageError(str(error)) from None
+        try:
+            output.begin()
+        except BaseException:
+            recording.stop()
+            raise
         return _Run(self._info, arguments, recording, output)
 
     def _finish(self, run: _Run, error: BaseException | None) -> None:

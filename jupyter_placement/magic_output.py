@@ -41,11 +41,6 @@ class Output:
         if self._panel is not None:
             self._panel.update_memory(samples, elapsed, notes)
 
-    def discard(self) -> None:
-        """Close the panel of a cell that was not recorded."""
-        if self._panel is not None:
-            self._panel.close()
-
     def end(self, placement: Placement) -> None:
         """Show what was found."""
         if self._text:
