@@ -1,4 +1,4 @@
-"""The edges that one drawn line stands for, and the curve that it takes."""
+"""The edges that one drawn line stands for."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jupyter_placement.layout.scopes import Scope, ScopeTree
-
-_STEPS = 10
 
 
 @dataclass(slots=True)
@@ -110,36 +108,3 @@ def lifted_edges(tree: ScopeTree, opened: set[Scope]) -> Iterator[Lifted]:
                 parts.setdefault((item_of(producer), item_of(consumer)), []).append(index)
             for (one, other), part in parts.items():
                 yield Lifted(one, other, part)
-
-
-def curve(
-    start: tuple[float, float], end: tuple[float, float], aside: float | None = None
-) -> list[tuple[float, float]]:
-    """Sample a smooth line from a producer down to its consumer.
-
-    Parameters
-    ----------
-    start, end : tuple of float
-        Where it leaves and where it arrives.
-    aside : float or None
-        For an edge that points upward: how far right it goes round.
-
-    Examples
-    --------
-    >>> points = curve((0, 0), (10, 20))
-    >>> points[0], points[-1], len(points)
-    ((0.0, 0.0), (10.0, 20.0), 11)
-    """
-    (x0, y0), (x3, y3) = start, end
-    if aside is None:
-        reach = max(10.0, (y3 - y0) / 2)
-        x1, y1, x2, y2 = x0, y0 + reach, x3, y3 - reach
-    else:
-        x1, y1, x2, y2 = max(x0, x3) + aside, y0, max(x0, x3) + aside, y3
-    points = []
-    for step in range(_STEPS + 1):
-        t = step / _STEPS
-        s = 1 - t
-        a, b, c, d = s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t
-        points.append((a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3))
-    return points

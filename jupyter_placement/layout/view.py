@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from jupyter_placement.devices import sort_key
 from jupyter_placement.layout.layers import places_of, rows_of
-from jupyter_placement.layout.links import Totals, curve, lifted_edges, total
+from jupyter_placement.layout.links import Totals, lifted_edges, total
+from jupyter_placement.layout.routes import Area, Lanes, around
 from jupyter_placement.layout.scopes import Scope, ScopeTree
 
 MAX_MARKS = 320
@@ -161,7 +162,7 @@ def layout(tree: ScopeTree, opened: Sequence[str] = (), width: float = WIDTH, ma
     return View(
         boxes,
         links,
-        whole.width,
+        _fit(boxes, links, whole.width),
         whole.height,
         tuple(scope.path for scope in order[1:]),
         closed,
@@ -279,12 +280,26 @@ def _route(links: list[Link], boxes: list[Box]) -> None:
     for target, group in arriving.items():
         group.sort(key=lambda link: (boxes[link.source].x, link.source))
         ends.update({id(link): port(boxes[target], at, len(group)) for at, link in enumerate(group)})
-    for link in links:
+    lanes = Lanes([Area(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes if not box.opened])
+    # Short lines first: they take the middle, long ones go round them.
+    for link in sorted(links, key=lambda link: abs(boxes[link.target].y - boxes[link.source].y)):
         source_box, target_box = boxes[link.source], boxes[link.target]
         bottom = source_box.y + source_box.height
         if bottom < target_box.y:
-            link.points = curve((starts[id(link)], bottom), (ends[id(link)], target_box.y))
+            link.points = lanes.route((starts[id(link)], bottom), (ends[id(link)], target_box.y))
         else:
             start = (source_box.x + source_box.width, source_box.y + source_box.height / 2)
             end = (target_box.x + target_box.width, target_box.y + target_box.height / 2)
-            link.points = curve(start, end, aside=36.0)
+            link.points = around(start, end)
+
+
+def _fit(boxes: list[Box], links: list[Link], width: float) -> float:
+    """Move everything right where a lane runs left of the boxes, and return the width with all lanes."""
+    xs = [x for link in links for x, _ in link.points]
+    left, right = min([0.0, *xs]), max([width, *xs])
+    if left < 0:
+        for box in boxes:
+            box.x -= left
+        for link in links:
+            link.points = [(x - left, y) for x, y in link.points]
+    return right - left

@@ -47,10 +47,10 @@ def empty_figure(styles: dict[str, DeviceStyle]) -> tuple[list[dict[str, Any]], 
     """Make the traces, without points, and the layout of a figure for these devices."""
     traces = [
         _area("frames", "rgba(128, 128, 128, 0.10)", rgb(FRAME)),
+        _lines("chosen edges", "rgba(31, 111, 235, 0.55)", 6, "solid"),
         _lines("control", rgb(EDGE), 1, "dot"),
         _lines("edges", rgb(EDGE), 1.2, "solid"),
         _lines("transfers", TRANSFER, 2.4, "6px,3px"),
-        _lines("chosen edges", rgb(INK), 2.4, "solid"),
         _area("scopes", rgb(CARD), rgb(FRAME)),
     ]
     for name, style in _with_unplaced(styles):
@@ -129,7 +129,7 @@ def drawn_view(
         _add_line(to(name), link)
         if chosen_box is not None and chosen_box in (link.source, link.target):
             _add_line(to("chosen edges"), link)
-        x, y = link.points[len(link.points) // 2]
+        x, y = _label_point(link)
         if moved:
             _add_text(to("transfer labels"), x, y, f" {moved:,}")
         targets.add(x, y, link_hover(tree, view, link), link)
@@ -148,6 +148,14 @@ def drawn_view(
         "shapes": shapes,
     }
     return points, layout, targets
+
+
+def _label_point(link: Link) -> tuple[float, float]:
+    """Where a line is pointed at and labelled: in its middle; near its start when it runs along a lane."""
+    if len(link.points) <= 11:
+        return link.points[len(link.points) // 2]
+    (x0, y0), (x1, y1) = link.points[10], link.points[11]
+    return (x0 + x1) / 2, (y0 + y1) / 2
 
 
 def _with_unplaced(styles: dict[str, DeviceStyle]) -> list[tuple[str | None, DeviceStyle]]:
@@ -174,7 +182,14 @@ def _lines(name: str, color: str, width: float, dash: str) -> dict[str, Any]:
         "type": "scatter",
         "mode": "lines+markers",
         "line": {"color": color, "width": width, "dash": dash},
-        "marker": {"symbol": "arrow", "angleref": "previous", "color": color, "size": [], "line": {"width": 0}},
+        "marker": {
+            "symbol": "arrow",
+            "angleref": "previous",
+            "color": color,
+            "size": [],
+            "opacity": 1,
+            "line": {"width": 0},
+        },
         "hoverinfo": "skip",
         "x": [],
         "y": [],

@@ -13,7 +13,7 @@ from jupyter_placement.layout import Box, Link, View, default_opened, layout, sc
 from jupyter_placement.panel.drawing import Targets, drawn_view, empty_figure
 from jupyter_placement.placement import Placement
 
-WIDTH = 640.0
+WIDTH = 560.0
 
 
 class PlacementGraph:

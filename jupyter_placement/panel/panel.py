@@ -10,12 +10,12 @@ from typing import Any
 import ipywidgets
 
 from jupyter_placement.layout import Box, Link
+from jupyter_placement.panel.bars import elapsed_text, memory_html
 from jupyter_placement.panel.detail import link_html, node_html, scope_html, swatch
 from jupyter_placement.panel.events import event_entries
 from jupyter_placement.panel.graph import PlacementGraph
 from jupyter_placement.panel.kernel_state import KernelState
-from jupyter_placement.panel.bars import elapsed_text, memory_html
-from jupyter_placement.panel.search import find_nodes
+from jupyter_placement.panel.search_bar import SearchBar
 from jupyter_placement.panel.style import style_sheet
 from jupyter_placement.placement import MemorySample, Placement
 from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
@@ -114,14 +114,14 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             self._detail.value = _HINT
             self._head.value = self._headline(placement)
             aside = ipywidgets.VBox(
-                [self._detail], layout={"flex": "1 1 270px", "min_width": "0", "max_height": "600px"}
+                [self._detail], layout={"flex": "1 1 230px", "min_width": "0", "max_height": "600px"}
             )
             aside.layout.overflow = "auto"
             aside.add_class("jpp-detail")
-            self._graph.widget.layout.flex = "1 1 520px"
+            self._graph.widget.layout.flex = "1 1 590px"
             self._graph.widget.layout.min_width = "0"
             both = ipywidgets.HBox([self._graph.widget, aside], layout={"flex_flow": "row wrap", "grid_gap": "12px"})
-            self._body.children = [ipywidgets.HTML(self._legend()), self._search(), both, self._note, *events]
+            self._body.children = [ipywidgets.HTML(self._legend()), self._search(placement), both, self._note, *events]
             self._tell_limits()
 
     def select(self, node: str) -> None:
@@ -207,38 +207,17 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         entries.append('<span><span class="jpp-transfer"></span>transfer between devices</span>')
         return f'<div class="jpp-legend">{"".join(entries)}</div>'
 
-    def _search(self) -> Any:
-        box = ipywidgets.Text(
-            placeholder="Find an operation by name…", continuous_update=False, layout={"width": "280px"}
-        )
-        matches = ipywidgets.Dropdown(options=[], layout={"width": "300px", "display": "none"})
-        told = ipywidgets.HTML()
-        collapse = ipywidgets.Button(description="Collapse all", layout={"width": "110px"})
-        graph = self._graph
-        assert graph is not None
-        names = [(node, str(data["name"])) for node, data in graph.tree.placement.graph.nodes(data=True)]
+    def _search(self, placement: Placement) -> SearchBar:
+        names = [(node, str(data["name"])) for node, data in placement.graph.nodes(data=True)]
 
-        def searched(change: dict[str, Any]) -> None:
-            found, total = find_nodes(names, change["new"])
-            matches.options = [(name if len(name) < 60 else f"…{name[-58:]}", name) for name in found]
-            matches.layout.display = "" if len(found) > 1 else "none"
-            told.value = (plural(total, "operation") if found else "no such operation") if change["new"].strip() else ""
-            if len(found) == 1:
-                self.select(found[0])
+        def collapse() -> None:
+            with self._lock:
+                if self._graph is not None:
+                    self._graph.collapse()
+                    self._detail.value = _HINT
+                    self._tell_limits()
 
-        def picked(change: dict[str, Any]) -> None:
-            if change["new"]:
-                self.select(change["new"])
-
-        box.observe(searched, "value")
-        matches.observe(picked, "value")
-
-        def collapsed(_button: Any) -> None:
-            graph.collapse()
-            self._detail.value = _HINT
-
-        collapse.on_click(collapsed)
-        return ipywidgets.HBox([box, matches, told, collapse], layout={"flex_flow": "row wrap"})
+        return SearchBar(names, self.select, collapse)
 
     def _event_list(self, placement: Placement) -> list[Any]:
         entries = event_entries(placement)
@@ -248,7 +227,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             options=[(entry.title, number) for number, entry in enumerate(entries)],
             value=None,
             rows=min(max(len(entries), 2), 6),
-            layout={"width": "100%"},
+            layout={"width": "calc(100% - 4px)"},
         )
 
         def picked(change: dict[str, Any]) -> None:
@@ -261,4 +240,4 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             self._detail.value = entry.html
 
         chooser.observe(picked, "value")
-        return [ipywidgets.HTML(f"<b>What TensorFlow said</b> ({len(entries):,})"), chooser]
+        return [ipywidgets.HTML(f"<b>Events</b> ({len(entries):,})"), chooser]

@@ -41,6 +41,7 @@ def style_sheet() -> str:
         "margin-right:6px;border:1px solid #80808080;box-sizing:border-box}",
         f"{_ROOT} .jpp-transfer{{display:inline-block;width:24px;border-top:3px dashed #D81B60;vertical-align:4px;"
         "margin-right:6px}",
+        f"{_ROOT} .jpp-graph > .js-plotly-plot,{_ROOT} .jpp-graph > div{{margin:0 auto;flex:none}}",
         f"{_ROOT} .jpp-graph{{border:1px solid var(--jpp-line);border-radius:6px}}",
         f"{_ROOT} .jpp-detail{{border-left:1px solid var(--jpp-line);padding-left:12px}}",
         f"{_ROOT} .jpp-facts{{border-collapse:collapse;margin:4px 0}}",
@@ -62,6 +63,8 @@ def style_sheet() -> str:
         _theme("text", "fill", QUIET, "var(--jp-content-font-color2,#59636e)"),
         _theme("path", "fill", CARD, "var(--jp-layout-color1,#fffffe)"),
         _theme("path", "stroke", FRAME, "var(--jp-content-font-color3,#8c959f)"),
-        f"{_ROOT} .js-plotly-plot .nsewdrag{{cursor:default}}",
+        f"{_ROOT} .js-plotly-plot .nsewdrag{{cursor:pointer}}",
+        # The static output has the picture to take away; plotly's own buttons would lie over the operations.
+        f"{_ROOT} .js-plotly-plot .modebar-container{{display:none}}",
     ]
     return f"<style>{''.join(rules)}</style>"

@@ -212,7 +212,7 @@ def _labels(view: View) -> list[str]:
     drawn = []
     for link in view.links:
         if link.totals.transfers:
-            x, y = link.points[len(link.points) // 2]
+            x, y = link.points[min(len(link.points) // 2, 10)]
             drawn.append(
                 f'<text x="{x + 5:.1f}" y="{y + 3:.1f}" font-size="10" fill="{TRANSFER}" stroke="{PAPER}" '
                 f'stroke-width="3" paint-order="stroke">{link.totals.transfers:,}</text>'
