@@ -23,7 +23,9 @@ HOW_TO_LOG = (
     "tf.Session(config=tf.ConfigProto(log_device_placement=True)). Keep standard output and standard error: "
     "python program.py > file.log 2>&1"
 )
-NO_EDGES = "Transfers are not known: a log does not tell what feeds what. Give the model's graph file too (graph=, --graph)"
+NO_EDGES = (
+    "Transfers are not known: a log does not tell what feeds what. Give the model's graph file too (graph=, --graph)"
+)
 NOTHING = f"No placement line is in this log. Switch the log on and run again. {HOW_TO_LOG}"
 
 

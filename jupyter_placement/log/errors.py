@@ -30,7 +30,8 @@ _UNKNOWN = re.compile(r"was explicitly assigned to (\S*) but available devices a
 _UNMATCHED = re.compile(r"because no devices matching that specification are registered in this process; ")
 _AVAILABLE = re.compile(r"[Aa]vailable devices:? ?\[?([^\]\n]*)")
 _COLOCATED = re.compile(
-    rf"because the node {_NAMED}.{{0,600}}? was colocated with a group of nodes that required incompatible device '",
+    rf"because the node (?:{_NAMED}.{{0,600}}? )?was colocated with a group of nodes "
+    r"that required incompatible device '",
     re.DOTALL,
 )
 _COLOCATE = re.compile(rf"Cannot colocate nodes {_NAMED}.{{0,600}}? and {_NAMED}", re.DOTALL)

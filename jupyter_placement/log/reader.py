@@ -39,6 +39,7 @@ class LogReader:
         self._scanner = Scanner(keep_kinds)
         self._bulk = None if keep_kinds else BulkReader(self._scanner)
         self._decoder: codecs.IncrementalDecoder | None = None
+        self._start = b""
         self._tail: list[str] = []
 
     def feed(self, data: bytes | str) -> None:
@@ -47,8 +48,11 @@ class LogReader:
             text = data
         else:
             if self._decoder is None:
-                self._decoder = codecs.getincrementaldecoder(_encoding(data))(errors="replace")
-            text = self._decoder.decode(data)
+                data = self._start = self._start + data
+                if len(data) < 16:
+                    return
+                self._begin()
+            text = self._decode(data)
         end = text.rfind("\n") + 1
         if not end:
             self._tail.append(text)
@@ -56,6 +60,13 @@ class LogReader:
         whole = "".join(self._tail) + text[:end] if self._tail else text[:end]
         self._tail = [text[end:]] if end < len(text) else []
         self._read(whole)
+
+    def _begin(self) -> None:
+        self._decoder = codecs.getincrementaldecoder(_encoding(self._start))(errors="replace")
+        self._start = b""
+
+    def _decode(self, data: bytes, final: bool = False) -> str:
+        return self._decoder.decode(data, final) if self._decoder is not None else ""
 
     def _read(self, text: str) -> None:
         if "\r" in text:  # one character is found many times faster than two
@@ -92,15 +103,27 @@ class LogReader:
             "".join(scanner.kinds) if scanner.kinds is not None else None,
         )
 
-    def finish(self) -> LogRecords:
-        """End the log and return all that it told."""
-        if self._decoder is not None:
-            self._tail.append(self._decoder.decode(b"", final=True))
+    def finish(self, whole: bool = False) -> LogRecords:
+        """End the log and return all that it told.
+
+        Parameters
+        ----------
+        whole : bool
+            Whether the last line is whole though it has no line end. Otherwise a device number that ends the log
+            counts only where more digits cannot follow or the device is known.
+        """
+        if self._decoder is None and self._start:
+            start = self._start
+            self._begin()
+            self.feed(start)
+        self._tail.append(self._decode(b"", final=True))
         last = "".join(self._tail)
         self._tail = []
-        if last:
-            self._scanner.line(last.rstrip("\r"))
-        self._scanner.finish(last or None)
+        if last and whole:
+            self._read(last + "\n")
+        elif last:
+            self._scanner.last_line(last.rstrip("\r"))
+        self._scanner.finish()
         return self.records()
 
 
@@ -172,6 +195,7 @@ def read_log(source: bytes | str | os.PathLike[str] | IO[Any], *, keep_kinds: bo
     elif isinstance(source, str) and ("\n" in source or "/job:" in source):
         for start in range(0, len(source), BLOCK):
             reader.feed(source[start : start + BLOCK])
+        return reader.finish(whole=True)
     elif isinstance(source, str | os.PathLike):
         with open_log(source) as file, _without_collector():
             for block in blocks(file):

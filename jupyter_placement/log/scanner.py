@@ -31,6 +31,7 @@ INTEREST = re.compile(
     r"|failed to alloc|not allocate pinned|output truncated|IOPub data rate|placer\.cc|TensorFlow device"
 )
 _TRUNCATED = re.compile(r"output truncated|IOPub data rate exceeded")
+_LAST_NUMBER = re.compile(r":[1-9]\d{0,8}$")
 _CUT_OFF = re.compile(r": \([^()\s]{0,250}\)?:?[ \t]?(?:/[\w/:]{0,600})?$")
 # Words of a progress bar or a print that ran into a name: "Epoch 1/3enc/conv", "step 11 loss 0.49enc/conv".
 _RAN_INTO = re.compile(
@@ -258,17 +259,40 @@ class Scanner:
         if self.kinds is not None:
             self.kinds[line] = "d"
 
-    def finish(self, cut_off: str | None) -> None:
-        """End the log.
+    def last_line(self, raw: str) -> None:
+        """Read a last line that has no line end and may be cut off."""
+        placements, events = len(self.placements), len(self.events)
+        kind = self._line(raw)
+        cut = bool(self._folded) or ("placer.cc:" in raw and bool(self._torn))
+        if (number := _LAST_NUMBER.search(raw)) and self._take_back(placements, events, number[0]):
+            cut = True
+        if cut:
+            kind = "E"
+            self.events.append(EventRecord("truncated", None, {}, (raw.strip()[:2000],)))
+        self._count(kind)
+        self._folded = self._torn = ""
 
-        Parameters
-        ----------
-        cut_off : str or None
-            The last line, where the log ends without a line end.
-        """
+    def _take_back(self, placements: int, events: int, number: str) -> bool:
+        """Take back what a line that ends in a device number told first, if that number may go on: GPU:1, GPU:10."""
+        known = {row.device for row in self.devices.records()}
+        if len(self.placements) > placements:
+            record = next(reversed(self.placements))
+            if record.device.endswith(number) and record.device not in known:
+                del self.placements[record]
+                self._tentative_lines.pop(record, None)
+                return True
+        elif len(self.events) > events and isinstance(last := self.events[-1], EagerRecord):
+            if not last.device.endswith(number) or last.device in known:
+                return False
+            self.events.pop()
+            return True
+        return False
+
+    def finish(self) -> None:
+        """End the log."""
         self._close_error()
-        if self._folded or (cut_off is not None and self._torn and "placer.cc" in cut_off):
-            self.events.append(EventRecord("truncated", None, {}, ((self._folded or cut_off or "").strip()[:2000],)))
+        if self._folded:
+            self.events.append(EventRecord("truncated", None, {}, (self._folded.strip()[:2000],)))
             self._folded = ""
         for record in list(self._tentative_lines):
             if _RAN_INTO.search(record.name) or self._has_twin(record):

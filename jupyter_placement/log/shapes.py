@@ -184,6 +184,9 @@ def _name(segment: str, after_device: bool) -> tuple[str, str, str]:
         if earlier >= 0 and (start := PREFIX_END.match(segment, earlier)):
             head = _PREFIX_HEAD.search(segment, start.end())
             lost = segment[start.end() : head.start()].strip() if head else ""
-        return segment[end.end() :].strip(), "prefix", lost
+        name = segment[end.end() :]
+        if segment.endswith("placer", 0, position):
+            return name.strip(), "prefix", lost
+        return unwrap(name).strip(), "line", lost  # the line end of another message got lost
     segment = segment[segment.rfind("\r") + 1 :]
     return unwrap(segment).strip(), "device" if after_device else "line", ""
