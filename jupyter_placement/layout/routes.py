@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 Point = tuple[float, float]
@@ -42,7 +42,9 @@ def around(start: Point, end: Point, aside: float = 36.0) -> list[Point]:
 
 
 class Lanes:
-    """Lanes between and beside the boxes of one view; two lines do not take the same one.
+    """Lanes between and beside the boxes of one view.
+
+    Lines to the same place share a lane, as one bundle; others do not lie over each other.
 
     Parameters
     ----------
@@ -53,15 +55,29 @@ class Lanes:
     def __init__(self, areas: Sequence[Area]) -> None:
         self._areas = sorted(areas, key=lambda area: area.top)
         self._taken: list[tuple[float, float, float]] = []
+        self._bundles: dict[Hashable, tuple[float, Point]] = {}
 
-    def route(self, start: Point, end: Point) -> list[Point]:
-        """Return the course from a producer's lower side to a consumer's upper side below it."""
+    def route(self, start: Point, end: Point, bundle: Hashable) -> list[Point]:
+        """Return the course from a producer's lower side to a consumer's upper side below it.
+
+        Parameters
+        ----------
+        start, end : tuple of float
+            Where it leaves, and where it arrives if it arrives alone.
+        bundle : hashable
+            Lines with the same value may run together.
+        """
         between = [area for area in self._areas if area.top < end[1] - 1 and area.bottom > start[1] + 1]
         direct = curve(start, end)
         if not any(_crosses(direct, area) for area in between):
             return direct
         top, bottom = start[1], end[1]
-        x = self._lane((start[0] + end[0]) / 2, between, top, bottom)
+        shared = self._bundles.get(bundle)
+        if shared is not None and not any(area.left - _CLEAR < shared[0] < area.right + _CLEAR for area in between):
+            x, end = shared
+        else:
+            x = self._lane((start[0] + end[0]) / 2, between, top, bottom)
+            self._bundles[bundle] = x, end
         self._taken.append((x, top, bottom))
         bend = min(_BEND, (bottom - top) / 3)
         first, last = (x, top + bend), (x, bottom - bend)

@@ -286,7 +286,8 @@ def _route(links: list[Link], boxes: list[Box]) -> None:
         source_box, target_box = boxes[link.source], boxes[link.target]
         bottom = source_box.y + source_box.height
         if bottom < target_box.y:
-            link.points = lanes.route((starts[id(link)], bottom), (ends[id(link)], target_box.y))
+            bundle = (link.target, link.totals.transfers > 0, link.totals.tensors > 0)
+            link.points = lanes.route((starts[id(link)], bottom), (ends[id(link)], target_box.y), bundle)
         else:
             start = (source_box.x + source_box.width, source_box.y + source_box.height / 2)
             end = (target_box.x + target_box.width, target_box.y + target_box.height / 2)

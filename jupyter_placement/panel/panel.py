@@ -11,10 +11,10 @@ import ipywidgets
 
 from jupyter_placement.layout import Box, Link
 from jupyter_placement.panel.bars import elapsed_text, memory_html
+from jupyter_placement.panel.browser_side import BrowserSide
 from jupyter_placement.panel.detail import link_html, node_html, scope_html, swatch
 from jupyter_placement.panel.events import event_entries
 from jupyter_placement.panel.graph import PlacementGraph
-from jupyter_placement.panel.kernel_state import KernelState
 from jupyter_placement.panel.search_bar import SearchBar
 from jupyter_placement.panel.style import style_sheet
 from jupyter_placement.placement import MemorySample, Placement
@@ -53,8 +53,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         self._memory = ipywidgets.HTML()
         self._body = ipywidgets.VBox([])
         self._detail = ipywidgets.HTML(_HINT)
-        self._kernel = KernelState()
-        super().__init__([ipywidgets.HTML(style_sheet()), self._kernel, self._head, self._body, self._memory])
+        self._browser = BrowserSide()
+        super().__init__([ipywidgets.HTML(style_sheet()), self._browser, self._head, self._body, self._memory])
         self.add_class("jupyter-placement-panel")
         if placement is not None:
             self.show(placement)
@@ -140,7 +140,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         with self._lock:
             if self._graph is None:
                 raise KeyError(node)
-            self._chosen(self._graph.reveal(node))
+            self._reveal(self._graph, node)
 
     def close(self) -> None:
         """Close the panel and all that belongs to it."""
@@ -153,6 +153,11 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             for widget in (*self._body.children, *self.children):
                 widget.close()
         super().close()
+
+    def _reveal(self, graph: PlacementGraph, node: str) -> None:
+        box = graph.reveal(node)
+        self._chosen(box)
+        self._browser.sight = [box.x + box.width / 2, box.y + box.height / 2]
 
     def _chosen(self, what: Box | Link) -> None:
         graph = self._graph
@@ -235,8 +240,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                 return
             entry = entries[change["new"]]
             if self._graph is not None and entry.nodes:
-                self._graph.reveal(entry.nodes[0])
-                self._tell_limits()
+                self._reveal(self._graph, entry.nodes[0])
             self._detail.value = entry.html
 
         chooser.observe(picked, "value")

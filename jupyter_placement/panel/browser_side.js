@@ -8,8 +8,20 @@ function render({ model, el }) {
   const line = document.createElement("div");
   line.setAttribute("role", "alert");
   line.hidden = true;
+  el.classList.add("jupyter-placement-kernel");
   el.append(line);
-  if (!session) return;
+
+  const look = () => {
+    const [x, y] = model.get("sight");
+    const graph = el.closest(".jupyter-placement-panel")?.querySelector(".jpp-graph");
+    if (!graph || y === undefined) return;
+    const hidden = y < graph.scrollTop + 30 || y > graph.scrollTop + graph.clientHeight - 60;
+    const top = hidden ? y - graph.clientHeight / 2 : graph.scrollTop;
+    // A drawing that grew is laid out in the next frames: scroll once it has its height.
+    setTimeout(() => graph.scrollTo({ top, left: x - graph.clientWidth / 2, behavior: "smooth" }), 250);
+  };
+  model.on("change:sight", look);
+  if (!session) return () => model.off("change:sight", look);
 
   let gone = false;
   const say = (text) => {
@@ -30,6 +42,7 @@ function render({ model, el }) {
   session.kernelChanged.connect(onKernel);
   session.connectionStatusChanged.connect(onConnection);
   return () => {
+    model.off("change:sight", look);
     session.statusChanged.disconnect(onStatus);
     session.kernelChanged.disconnect(onKernel);
     session.connectionStatusChanged.disconnect(onConnection);
