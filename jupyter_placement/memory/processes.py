@@ -72,7 +72,9 @@ class ProcessTable:
         known = self._known.get(pid)
         if known is None:
             known = self._known[pid] = self._look_up(pid)
-        return replace(known, used=used)
+        if known.used != used:
+            known = self._known[pid] = replace(known, used=used)
+        return known
 
     def keep(self, pids: Iterable[int]) -> None:
         """Forget every process but these, so that a number given anew gets its new name."""
