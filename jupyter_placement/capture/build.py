@@ -8,7 +8,7 @@ from typing import Any
 from jupyter_placement.capture.eager_graph import add_eager
 from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
-from jupyter_placement.capture.reasons import followed_device, placement_reason
+from jupyter_placement.capture.reasons import DefaultDevices, followed_device, placement_reason
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.signatures import Signatures
 from jupyter_placement.capture.structure import NodeFacts, Structure, parse_input, structure_of
@@ -79,6 +79,7 @@ class _GraphBuilder:
         self._label = label
         self._follows = graph.follows
         self._devices = devices
+        self._defaults = DefaultDevices(devices)
         self._logged = {record.name: record for record in graph.records}
         self._placed = {} if graph.placed is None else {node.name: node for node in graph.placed.node}
         library = {item.signature.name: item for item in graph.graph_def.library.function}
@@ -154,6 +155,7 @@ class _GraphBuilder:
                 requested,
                 op,
                 self._devices,
+                self._defaults.of(device),
                 self._beside(name, facts),
                 followed_device(
                     op,

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from jupyter_placement.capture.graphs import Captured, EagerCall, EagerTensorFact
 from jupyter_placement.capture.names import function_label
-from jupyter_placement.capture.reasons import placement_reason
+from jupyter_placement.capture.reasons import DefaultDevices, placement_reason
 from jupyter_placement.capture.tensors import tensor_bytes
 from jupyter_placement.devices import LOCAL_TASK
 from jupyter_placement.placement import Placement
@@ -37,6 +37,7 @@ class _EagerBuilder:
         self._placement = placement
         self._captured = captured
         self._devices = devices
+        self._defaults = DefaultDevices(devices)
         self._numbers: dict[str, int] = {}
         self._makers: dict[int, tuple[str, int, EagerTensorFact]] = {}
         self._prefix = ""
@@ -74,7 +75,11 @@ class _EagerBuilder:
         device = self._device(call, [fact for _, _, fact in inputs])
         function = call.op.startswith("__")
         beside = {fact.device for _, _, fact in inputs if _dtype(fact) == "resource"}
-        reason = "unknown" if function else placement_reason(device, call.requested, call.op, self._devices, beside)
+        reason = (
+            "unknown"
+            if function
+            else placement_reason(device, call.requested, call.op, self._devices, self._defaults.of(device), beside)
+        )
         compiled = self._captured.compiled.get(call.op)
         op = "PartitionedCall" if function else call.op
         # TensorFlow completes what the user wrote; within this task the full name says no more than the short one.

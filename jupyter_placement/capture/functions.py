@@ -61,6 +61,7 @@ class FunctionRecorder:
         self._collected: list[Any] = []
         self._records: list[PlacementRecord] = []
         self._called: list[Any] = []
+        self._without_shapes: list[tuple[Any, CapturedGraph]] = []
         self._switch: Callable[[bool], None] | None = None
         self._context: Any = None
         self._original: Any = None
@@ -116,6 +117,8 @@ class FunctionRecorder:
                     self._captured.notes.append(graph)
                 else:
                     self._keep(function, graph)
+            for function, graph in self._without_shapes:
+                graph.shapes = function_shapes(function)
         finally:
             context.disable_graph_collection()
 
@@ -213,7 +216,7 @@ class FunctionRecorder:
 
     def _keep(self, function: Any, graph: CapturedGraph) -> None:
         graph.label = f"function:{function_label(function.name.decode())}"
-        graph.shapes = function_shapes(function)
+        self._without_shapes.append((function, graph))
         self._known[function] = graph
         self._captured.graphs.append(graph)
 

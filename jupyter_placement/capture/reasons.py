@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from jupyter_placement.devices import device_type, parse_device, satisfies, sort_key
+from jupyter_placement.devices import device_type, satisfies, sort_key
 
 _METADATA = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 _ARGUMENTS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
@@ -27,6 +27,28 @@ def default_device(devices: Iterable[str], task: str) -> str | None:
             if device_type(name) == kind:
                 return name
     return None
+
+
+class DefaultDevices(dict[str, str | None]):
+    """The default device of each task, worked out when it is first asked for.
+
+    Examples
+    --------
+    >>> DefaultDevices(["/job:w/replica:0/task:0/device:CPU:0"])["/job:w/replica:0/task:0"]
+    '/job:w/replica:0/task:0/device:CPU:0'
+    """
+
+    def __init__(self, devices: Iterable[str]) -> None:
+        super().__init__()
+        self._devices = list(devices)
+
+    def __missing__(self, task: str) -> str | None:
+        self[task] = default_device(self._devices, task)
+        return self[task]
+
+    def of(self, device: str | None) -> str | None:
+        """Return the default device of the task that a device belongs to."""
+        return None if device is None else self[device.split("/device:")[0]]
 
 
 def followed_device(
@@ -63,6 +85,7 @@ def placement_reason(
     requested: str,
     op: str | None,
     devices: Collection[str],
+    default: str | None,
     beside: Collection[str | None] = (),
     follows: str | None = None,
 ) -> str:
@@ -78,6 +101,8 @@ def placement_reason(
         Operation type.
     devices : collection of str
         All devices that TensorFlow has.
+    default : str or None
+        The one of this task that it takes when nothing decides: see :func:`default_device`.
     beside : collection of str
         Devices of the nodes that it must be beside: ``loc:@`` groups, and the makers of its resources.
     follows : str or None
@@ -86,10 +111,12 @@ def placement_reason(
     Examples
     --------
     >>> cpu, gpu = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
-    >>> placement_reason(cpu, "/gpu:0", "MatMul", [cpu])
+    >>> placement_reason(cpu, "/gpu:0", "MatMul", [cpu], cpu)
     'fallback'
-    >>> placement_reason(gpu, "/gpu:0", "MatMul", [cpu, gpu]), placement_reason(gpu, "", "MatMul", [cpu, gpu])
-    ('pinned', 'default')
+    >>> placement_reason(gpu, "/gpu:0", "MatMul", [cpu, gpu], gpu)
+    'pinned'
+    >>> placement_reason(gpu, "", "MatMul", [cpu, gpu], gpu), placement_reason(cpu, "", "MatMul", [cpu, gpu], gpu)
+    ('default', 'unknown')
     """
     if device is None:
         return "unknown"
@@ -102,6 +129,4 @@ def placement_reason(
         return "colocated"
     if op in _ARGUMENTS or device == follows:
         return "followed"
-    spec = parse_device(device)
-    task = "" if spec is None else device.split("/device:")[0]
-    return "default" if device == default_device({*devices, device}, task) else "unknown"
+    return "default" if device == default else "unknown"

@@ -44,12 +44,12 @@ class Structure:
 
     nodes: dict[str, NodeFacts] = field(default_factory=dict)
     inputs: dict[str, list[tuple[int | str, str, int]]] = field(default_factory=dict)
+    _controls: dict[str, int] = field(default_factory=dict)
 
     def add_control(self, consumer: str, producer: str) -> None:
         """Add a control edge, under the next free key."""
-        edges = self.inputs.setdefault(consumer, [])
-        number = sum(isinstance(key, str) for key, _, _ in edges)
-        edges.append((f"^{number}", producer, -1))
+        number = self._controls[consumer] = self._controls.get(consumer, -1) + 1
+        self.inputs.setdefault(consumer, []).append((f"^{number}", producer, -1))
 
 
 def structure_of(
