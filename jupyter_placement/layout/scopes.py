@@ -95,8 +95,10 @@ class ScopeTree:
         """Return what is written on a scope or an operation."""
         if isinstance(item, Scope):
             return item.label
-        name = str(self.placement.graph.nodes[item].get("name", item))
-        return name.rstrip("/").rpartition("/")[2] or name or "(no name)"
+        data = self.placement.graph.nodes[item]
+        name = str(data.get("name", item))
+        mark = "" if data.get("compiled") is None else " (XLA)"
+        return (name.rstrip("/").rpartition("/")[2] or name or "(no name)") + mark
 
     def opened_for(self, node: str) -> list[str]:
         """Return the paths of the scopes to open so that an operation is seen, outermost first."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 
 from jupyter_placement.placement import MemorySample, Placement
-from jupyter_placement.summary import memory_name, readable_bytes
+from jupyter_placement.summary import MemoryPeak, memory_name, memory_peaks, readable_bytes
 
 _OTHERS, _OURS, _PEAK = "#8a8a8a", "#0072B2", "#D55E00"
 
@@ -28,7 +28,9 @@ def memory_html(samples: Iterable[MemorySample], notes: Iterable[str], placement
     str
         HTML without scripts.
     """
-    rows = "".join(_row(sample, placement or Placement()) for sample in _latest(samples))
+    placement = placement or Placement()
+    peaks = {peak.device: peak for peak in memory_peaks(placement)}
+    rows = "".join(_row(sample, placement, peaks.get(sample.device)) for sample in _latest(samples))
     said = "".join(f'<div class="jpp-quiet">{escape(note)}</div>' for note in notes)
     return (f'<div class="jpp-memory">{rows}</div>' if rows else "") + said
 
@@ -54,7 +56,7 @@ def _latest(samples: Iterable[MemorySample]) -> list[MemorySample]:
     return sorted(last.values(), key=lambda sample: order.get(sample.device.partition(":")[0], 1))
 
 
-def _row(sample: MemorySample, placement: Placement) -> str:
+def _row(sample: MemorySample, placement: Placement, highest: MemoryPeak | None) -> str:
     name = escape(memory_name(placement, sample.device))
     if sample.device.startswith("/"):
         text = f"in use {readable_bytes(sample.used)}, peak {readable_bytes(sample.peak)}"
@@ -67,6 +69,10 @@ def _row(sample: MemorySample, placement: Placement) -> str:
             f"{readable_bytes(sample.used)} of {readable_bytes(sample.total)}, "
             f"this process {readable_bytes(sample.process)}"
         )
+        if highest is not None and highest.process is not None:
+            text += f" (at most {readable_bytes(highest.process)})"
+        elif highest is not None and highest.used is not None:
+            text += f" (at most {readable_bytes(highest.used)} in use)"
         bar = _bar(sample.process, sample.used, None, sample.total, text)
     return f'<span>{name}</span>{bar}<span class="jpp-quiet">{text}</span>'
 

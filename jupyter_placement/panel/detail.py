@@ -31,6 +31,8 @@ def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
         ("graph", data["graph"] or "-"),
         ("source", f"{source[0]}, line {source[1]}" if source else "not known"),
     ]
+    if data.get("compiled") is not None:  # files of earlier releases have no such attribute
+        facts.append(("compiled", f"by XLA as a whole, {plural(data['compiled'], 'operation')} inside"))
     if data["duration"] is not None:
         facts.append(("duration", f"{1e6 * data['duration']:,.0f} µs"))
     return facts

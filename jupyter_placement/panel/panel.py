@@ -64,6 +64,10 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         """The Placement that is shown; ``None`` while its cell runs."""
         return self._placement
 
+    def __repr__(self) -> str:
+        # JupyterLab shows this where there is no kernel: widgets' own text would be their style sheet.
+        return "<PlacementPanel: interactive while the kernel runs>"
+
     def update_memory(
         self, readings: Iterable[MemorySample], elapsed: float | None = None, notes: Iterable[str] = ()
     ) -> None:
