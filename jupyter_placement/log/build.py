@@ -190,18 +190,33 @@ def _back_off(records: list[EventRecord]) -> Event:
     return Event("oom", first, (), tuple(line for record in records for line in record.lines), details)
 
 
-def fallback_events(placement: Placement) -> list[Event]:
-    """Return one event for each operation type, requested and assigned device where the two do not agree."""
+def fallback_events(placement: Placement, all_devices: bool = False) -> list[Event]:
+    """Return one event for each operation type, requested and assigned device where the two do not agree.
+
+    Parameters
+    ----------
+    placement : Placement
+        With its graph. Nodes that are where they are by colocation are left out.
+    all_devices : bool
+        Whether the placement's devices are all that TensorFlow had; a log may tell of some alone.
+    """
+    there = {device.name for device in placement.devices} if all_devices else set()
     groups: dict[tuple[str | None, str, str], list[str]] = {}
     for node, data in placement.graph.nodes(data=True):
-        if data["device"] and data["requested"] and not satisfies(data["device"], data["requested"]):
+        if data["reason"] == "colocated" or not data["device"] or not data["requested"]:
+            continue
+        if not satisfies(data["device"], data["requested"]):
             groups.setdefault((data["op"], data["requested"], data["device"]), []).append(node)
     events = []
     for (op, requested, device), nodes in groups.items():
         what = f"{nodes[0]} ({op})" if len(nodes) == 1 else f"{len(nodes):,} {op} operations"
+        why = "TensorFlow has no such device or no kernel for it"
+        if there:
+            exists = any(satisfies(name, requested) for name in there)
+            why = "TensorFlow has no kernel for it" if exists else "TensorFlow has no such device"
         message = (
             f"{what} asked for {requested} and ran on {placement.short(device)}: soft placement chose another device, "
-            "because TensorFlow has no such device or no kernel for it."
+            f"because {why}."
         )
         details = {"op": op, "requested": requested, "assigned": device}
         events.append(Event("fallback", message, tuple(nodes), (), details))
