@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jupyter_placement.layout import ScopeTree, scope_tree
 from jupyter_placement.layout.tree import MAX_DEPTH
 from jupyter_placement.placement import Placement
-from tests.unit.placements import CPU0, GPU0, chain_placement, layers_placement, small_placement
+from tests.unit.placements import CPU0, GPU0, chain_placement, graph_def_placement, layers_placement, small_placement
 
 
 def operations(tree: ScopeTree) -> Counter[str]:
@@ -127,3 +127,21 @@ def test_fifty_thousand_operations_are_all_there() -> None:
     tree = scope_tree(placement)
     assert tree.root.size == placement.graph.number_of_nodes() == 50_001
     assert len(tree.edges) == placement.graph.number_of_edges()
+
+
+@pytest.mark.tensorflow
+def test_a_graph_of_tensorflow_with_gradients() -> None:
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        with tf.device("/gpu:0"), tf.compat.v1.variable_scope("net"):
+            kernel = tf.compat.v1.get_variable("kernel", [4, 2], use_resource=False)
+            loss = tf.reduce_sum(tf.matmul(tf.ones([3, 4]), kernel), name="loss")
+        tf.compat.v1.train.AdamOptimizer().minimize(loss)
+    placement = graph_def_placement(graph.as_graph_def())
+    tree = scope_tree(placement)
+    assert operations(tree) == Counter(operation.name for operation in graph.get_operations())
+    assert tree.scopes["net/kernel"].devices.keys() == {GPU0, CPU0}  # Adam's slots are made without the pin
+    assert "net/loss" in tree.scopes["net"].nodes
+    inputs = sum(len(operation.inputs) + len(operation.control_inputs) for operation in graph.get_operations())
+    assert len(tree.edges) == inputs
