@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
+    from jupyter_placement.panel.memory_timeline import memory_timeline
+    from jupyter_placement.panel.memory_view import memory_panel
     from jupyter_placement.placement import Counts, Device, Event, MemorySample, Placement, PlacementError
     from jupyter_placement.recording import Recording, record
 
@@ -19,7 +22,11 @@ __all__ = [
     "PlacementError",
     "PlacementPanel",
     "Recording",
+    "limit_memory",
     "load_ipython_extension",
+    "memory_panel",
+    "memory_timeline",
+    "plan_memory",
     "record",
     "unload_ipython_extension",
 ]
@@ -29,6 +36,10 @@ _LATER = {
         ("Counts", "Device", "Event", "MemorySample", "Placement", "PlacementError"), "jupyter_placement.placement"
     ),
     "PlacementPanel": "jupyter_placement.panel",
+    "memory_panel": "jupyter_placement.panel.memory_view",
+    "memory_timeline": "jupyter_placement.panel.memory_timeline",
+    "plan_memory": "jupyter_placement.memory",
+    "limit_memory": "jupyter_placement.memory",
     "Recording": "jupyter_placement.recording",
     "record": "jupyter_placement.recording",
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import platform
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -27,8 +29,9 @@ from jupyter_placement.capture.private import (
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.sessions import SessionRecorder
 from jupyter_placement.capture.streams import StreamFilter
-from jupyter_placement.memory import MemorySampler
-from jupyter_placement.placement import MemorySample, Placement, PlacementError
+from jupyter_placement.memory import MemorySampler, explain_oom, match_cards, with_cards
+from jupyter_placement.memory.setup import tensorflow_setup
+from jupyter_placement.placement import Device, Event, MemorySample, Placement, PlacementError
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -182,8 +185,10 @@ class Recording:
                 self._captured.notes.append(
                     f"{self._eager.skipped} eager operations after the first {len(self._eager.calls)} are not shown."
                 )
-        devices = tensorflow_devices(self._sessions.devices if self._sessions else [])
+        found = tensorflow_devices(self._sessions.devices if self._sessions else [])
+        devices = with_cards(found, self._sampler.cards, os.environ)
         placement = build_placement(self._captured, self._lines, devices, error)
+        placement.events = [self._with_holders(event, devices) for event in placement.events]
         placement.memory = list(self._sampler.samples)
         placement.meta = {
             "time": self._when,
@@ -192,12 +197,33 @@ class Recording:
             "python": platform.python_version(),
             "tensorflow": None if self._private is None else self._private.version,
             "soft_placement": self._soft,
+            "steps": self._steps(),
             "notes": [*self._captured.notes, *self._sampler.notes],
             **placement.meta,
         }
         if not placement.graph:
             placement.meta["nothing"] = self._why_nothing()
         return placement
+
+    def _steps(self) -> list[list[float | None]]:
+        """Return start and end of each function call and session run, in seconds since the recording began."""
+        steps = [*(self._eager.steps if self._eager else []), *(self._sessions.steps if self._sessions else [])]
+        return [
+            [None if moment is None else round(moment - self._began, 6) for moment in step] for step in sorted(steps)
+        ]
+
+    def _with_holders(self, event: Event, devices: list[Device]) -> Event:
+        """Say with an out of memory who holds the card, and how TensorFlow is set up."""
+        if event.kind != "oom" or not event.details.get("fatal"):
+            return event
+        explanation = explain_oom(
+            event,
+            matches=match_cards(devices, self._sampler.cards, os.environ),
+            readings=self._sampler.readings,
+            samples=self._sampler.samples,
+            setup=tensorflow_setup(),
+        )
+        return replace(event, message=explanation.text())
 
     def _why_nothing(self) -> str:
         if self._captured.notes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -10,6 +11,7 @@ from jupyter_placement.capture.graphs import EagerCall, EagerTensorFact
 from jupyter_placement.capture.private import PrivateTensorFlow
 
 MAXIMUM_CALLS = 50_000
+MAXIMUM_STEPS = 1_000
 
 _PLAIN = frozenset({str, bytes, int, float, bool, complex, type(None)})
 
@@ -26,6 +28,17 @@ class EagerRecorder:
         TensorFlow's private names.
     before, after : callable
         Called as ``call = before(name, inputs)`` and ``after(call)`` around an operation that is a function's name.
+
+    Attributes
+    ----------
+    calls : list of EagerCall
+        The operations that ran, the first 50,000.
+    sources : dict of int to EagerTensorFact
+        The tensors that they took and that none of them made, by number.
+    skipped : int
+        Operations that were not noted because there were too many.
+    steps : list of (float, float or None)
+        When each function call began and ended, in seconds of ``time.monotonic``; the first 1,000.
     """
 
     def __init__(
@@ -42,6 +55,7 @@ class EagerRecorder:
         self.calls: list[EagerCall] = []
         self.sources: dict[int, EagerTensorFact] = {}
         self.skipped = 0
+        self.steps: list[tuple[float, float | None]] = []
 
     def install(self) -> None:
         """Begin to record."""
@@ -82,9 +96,12 @@ class EagerRecorder:
                 outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
             else:
                 call = self._before(op, inputs)
+                began = time.monotonic()
                 try:
                     outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
                 finally:
+                    if len(self.steps) < MAXIMUM_STEPS:
+                        self.steps.append((began, time.monotonic()))
                     self._after(call)
             self._note(op, named.get("name"), ctx.device_name, (inputs,), outputs)
             return outputs

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from jupyter_placement.capture.eager import MAXIMUM_STEPS
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.private import PrivateTensorFlow
 from jupyter_placement.capture.records import LineCollector
@@ -32,6 +34,13 @@ class SessionRecorder:
         Where the graphs go.
     soft : bool
         Whether new sessions place softly.
+
+    Attributes
+    ----------
+    devices : list of (str, int or None)
+        Name and memory limit in bytes of the sessions' devices.
+    steps : list of (float, float or None)
+        When each run began, in seconds of ``time.monotonic``; its end is not seen. The first 1,000.
     """
 
     def __init__(
@@ -53,6 +62,7 @@ class SessionRecorder:
         self._versions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._found: list[_Found] = []
         self.devices: list[tuple[str, int | None]] = []
+        self.steps: list[tuple[float, float | None]] = []
 
     def install(self) -> None:
         """Begin to record."""
@@ -70,6 +80,8 @@ class SessionRecorder:
             recorder._logging.add(session)
 
         def _extend_graph(session: Any) -> None:
+            if len(recorder.steps) < MAXIMUM_STEPS:
+                recorder.steps.append((time.monotonic(), None))
             try:
                 extend(session)
             finally:

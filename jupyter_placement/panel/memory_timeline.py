@@ -86,10 +86,10 @@ def _series(
     return [one for one in wanted if any(value is not None for value in one[1])]
 
 
-def _mark_steps(figure: Any, go: Any, steps: Sequence[Sequence[float]]) -> None:
-    """Mark where each step starts and ends; one trace for all, because a shape for each would be slow."""
+def _mark_steps(figure: Any, go: Any, steps: Sequence[Sequence[float | None]]) -> None:
+    """Mark where each step starts and, where it is known, ends; one trace for all: many shapes would be slow."""
     for name, which, dash in (("start of a step", 0, "solid"), ("end of a step", 1, "dot")):
-        if steps:
+        if any(step[which] is not None for step in steps):
             figure.add_trace(
                 go.Scatter(
                     x=[x for step in steps for x in (step[which], step[which], None)],

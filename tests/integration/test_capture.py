@@ -449,3 +449,23 @@ def test_a_large_graph(tf: Any) -> None:
             assert session.run(x) == 2500.0
     assert recording.placement.graph.number_of_nodes() == len(graph.get_operations()) > 5000
     assert recording.placement.counts.unmatched == 0
+
+
+def test_steps_are_the_function_calls(tf: Any) -> None:
+    double = tf.function(lambda x: x * 2.0)
+    with record() as recording:
+        for _ in range(3):
+            double(tf.constant(1.0))
+    steps = recording.placement.meta["steps"]
+    assert len(steps) == 3
+    assert all(0 <= begin <= end <= recording.placement.meta["duration"] for begin, end in steps)
+    assert steps == sorted(steps)
+
+
+def test_out_of_memory_is_explained(tf: Any) -> None:
+    with pytest.raises(tf.errors.ResourceExhaustedError), record() as recording:
+        tf.zeros([1 << 33, 1 << 10])
+    (event,) = recording.placement.events
+    assert event.kind == "oom"
+    assert "Fill asked for 32.0 TiB" in event.message
+    assert "What to do:" in event.message
