@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jupyter_placement.devices import parse_device, satisfies, sort_key
+from jupyter_placement.devices import parse_device, satisfies, short_device, sort_key
 
 if TYPE_CHECKING:
     from jupyter_placement.placement import Placement
@@ -86,13 +86,17 @@ class MemoryPeak:
 def fallbacks(placement: Placement) -> list[Fallback]:
     """Group the operations whose assigned device is not what they requested, most first."""
     found: dict[tuple[str, str], Fallback] = {}
+    refused: dict[tuple[str, str], bool] = {}  # many operations, few pairs
     for node, data in placement.graph.nodes(data=True):
         requested, device = data["requested"], data["device"]
         if device is None:
             continue
-        wrong = bool(requested) and parse_device(requested) is not None and not satisfies(device, requested)
-        if wrong or data["reason"] == "fallback":
-            group = found.setdefault((requested, device), Fallback(requested, device))
+        pair = (requested, device)
+        if pair not in refused:
+            asked = bool(requested) and parse_device(requested) is not None
+            refused[pair] = asked and not satisfies(device, requested)
+        if refused[pair] or data["reason"] == "fallback":
+            group = found.setdefault(pair, Fallback(requested, device))
             group.ops[data["op"] or "operation of unknown type"] += 1
             group.nodes.append(node)
     return sorted(found.values(), key=lambda group: (-len(group.nodes), group.requested, sort_key(group.assigned)))
@@ -197,6 +201,13 @@ def transfer_size(transfer: Transfer) -> str:
     return f"{known} and {plural(transfer.unknown, 'tensor')} of unknown size" if transfer.unknown else known
 
 
+def device_labels(placement: Placement) -> dict[str | None, str]:
+    """Give the short name of each device, as :meth:`Placement.short` does one by one; ``None`` is never placed."""
+    names = placement.device_names()
+    tasks = len({name.split("/device:")[0] for name in names}) > 1
+    return {None: "not placed"} | {name: short_device(name, tasks=tasks) for name in names}
+
+
 def memory_name(placement: Placement, device: str) -> str:
     """Write the device of a memory reading for people: ``"host"``, the card with its index, or ``GPU:0``."""
     if device == "host":
@@ -222,8 +233,9 @@ def summary_text(placement: Placement) -> str:
     str
         Lines without a final newline.
     """
-    lines = _operations(placement) if placement.graph else [nothing_placed(placement)]
-    lines += _fallbacks(placement) + _transfers(placement) + _events(placement) + _memory(placement)
+    labels = device_labels(placement)
+    lines = _operations(placement, labels) if placement.graph else [nothing_placed(placement)]
+    lines += _fallbacks(placement, labels) + _transfers(placement, labels) + _events(placement) + _memory(placement)
     if placement.counts.unmatched:
         lines.append(
             f"{plural(placement.counts.unmatched, 'placement line')} of the log (of {placement.counts.lines:,} lines "
@@ -232,26 +244,26 @@ def summary_text(placement: Placement) -> str:
     return "\n".join(lines)
 
 
-def _operations(placement: Placement) -> list[str]:
+def _operations(placement: Placement, labels: dict[str | None, str]) -> list[str]:
     counts = placement.device_counts()
     total = placement.graph.number_of_nodes()
     used = plural(len(counts), "device")
     lines = [f"{plural(total, 'operation')} on {used}"]
-    names = placement.device_names()
-    width = max((len(placement.short(name)) for name in names), default=0)
+    names = [name for name in labels if name is not None]
+    width = max((len(labels[name]) for name in names), default=0)
     physical = {device.name: device.physical_name for device in placement.devices}
     for name in names:
         count = counts.get(name, 0)
         share = f"{100 * count / total:5.1f} %" if count else "unused"
         card = f"  {physical[name]}" if physical.get(name) else ""
-        lines.append(f"  {placement.short(name):<{width}}  {count:>7,}  {share:>7}{card}")
+        lines.append(f"  {labels[name]:<{width}}  {count:>7,}  {share:>7}{card}")
     unplaced = total - sum(counts.values())
     if unplaced:
         lines.append(f"  {plural(unplaced, 'operation')} never placed")
     return lines
 
 
-def _fallbacks(placement: Placement) -> list[str]:
+def _fallbacks(placement: Placement, labels: dict[str | None, str]) -> list[str]:
     groups = fallbacks(placement)
     if not groups:
         return []
@@ -259,11 +271,11 @@ def _fallbacks(placement: Placement) -> list[str]:
     for group in groups:
         ops = ", ".join(f"{count:,} {op}" for op, count in group.ops.most_common(_SHOWN))
         asked = group.requested or "another device"
-        lines.append(f"  asked {asked}, got {placement.short(group.assigned)}: {ops}: {some_names(group.nodes)}")
+        lines.append(f"  asked {asked}, got {labels[group.assigned]}: {ops}: {some_names(group.nodes)}")
     return lines
 
 
-def _transfers(placement: Placement) -> list[str]:
+def _transfers(placement: Placement, labels: dict[str | None, str]) -> list[str]:
     pairs = transfers(placement)
     if not pairs:
         none = str(placement.meta.get("no_edges") or "No transfers between devices")
@@ -272,7 +284,7 @@ def _transfers(placement: Placement) -> list[str]:
     for pair in pairs:
         facts = [f"{plural(pair.tensors, 'tensor')}, {transfer_size(pair)}"] if pair.tensors else []
         facts += [plural(pair.control, "control edge")] if pair.control else []
-        lines.append(f"  {placement.short(pair.source)} -> {placement.short(pair.target)}: {', '.join(facts)}")
+        lines.append(f"  {labels[pair.source]} -> {labels[pair.target]}: {', '.join(facts)}")
     return lines
 
 

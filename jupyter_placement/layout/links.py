@@ -84,27 +84,36 @@ def total(tree: ScopeTree, edges: Iterable[int]) -> Totals:
 
 def lifted_edges(tree: ScopeTree, opened: set[Scope]) -> Iterator[Lifted]:
     """Lift every edge to the drawn items that hold its ends, given the opened scopes (the root among them)."""
-    shown: dict[Scope, Scope | None] = {}
-
-    def item_of(node: str) -> Scope | str:
-        home = tree.home[node]
-        if home not in shown:
-            closed: Scope | None = None
-            for scope in home.ancestors():
-                if scope in opened:
-                    break
-                closed = scope
-            shown[home] = closed
-        return shown[home] or node
-
     for scope in opened:
-        for (source, target), edges in scope.links.items():
-            if source not in opened and target not in opened:
-                yield Lifted(source, target, edges)
-                continue
-            parts: dict[tuple[Scope | str, Scope | str], list[int]] = {}
-            for index in edges:
-                producer, consumer, _ = tree.edges[index]
-                parts.setdefault((item_of(producer), item_of(consumer)), []).append(index)
-            for (one, other), part in parts.items():
-                yield Lifted(one, other, part)
+        waiting = [Lifted(source, target, edges) for (source, target), edges in scope.links.items()]
+        while waiting:
+            lifted = waiting.pop()
+            if lifted.source in opened:
+                parts = _split(tree, lifted, 0)
+                waiting += [Lifted(child, lifted.target, edges) for child, edges in parts.items()]
+            elif lifted.target in opened:
+                parts = _split(tree, lifted, 1)
+                waiting += [Lifted(lifted.source, child, edges) for child, edges in parts.items()]
+            else:
+                yield lifted
+
+
+def _split(tree: ScopeTree, lifted: Lifted, side: int) -> dict[Scope | str, list[int]]:
+    """Group edges by the child, of the scope at one of their ends, that holds that end; done once a pair."""
+    scope = lifted[side]
+    assert isinstance(scope, Scope)  # an operation is never open
+    key = (lifted.source, lifted.target, side)
+    found = tree.splits.get(key)
+    if found is None:
+        found = {}
+        children: dict[Scope, Scope | None] = {}
+        for index in lifted.edges:
+            producer, consumer, _ = tree.edges[index]
+            node = consumer if side else producer
+            home = tree.home[node]
+            if home not in children:
+                children[home] = next((one for one in home.ancestors() if one.parent is scope or one is scope), None)
+            child = children[home]
+            found.setdefault(node if child is None or child is scope else child, []).append(index)
+        tree.splits[key] = found
+    return found

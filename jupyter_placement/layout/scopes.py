@@ -81,6 +81,10 @@ class ScopeTree:
         The device of each operation, by its id.
     totals : dict
         What the lines drawn before stand for, by their ends, so that each is summed up once.
+    splits : dict
+        The edges of a pair by what is in its producer (0) or consumer (1), so that they are looked at once.
+    labels : dict
+        The short name of each device; :meth:`Placement.short` goes through all operations each time.
     """
 
     placement: Placement
@@ -89,7 +93,9 @@ class ScopeTree:
     home: dict[str, Scope] = field(default_factory=dict)
     edges: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     devices: dict[str, str | None] = field(default_factory=dict)
-    totals: dict[tuple[Scope | str, Scope | str], Totals] = field(default_factory=dict, repr=False)
+    totals: dict[tuple[Scope | str, Scope | str], Totals] = field(default_factory=dict)
+    splits: dict[tuple[Scope | str, Scope | str, int], dict[Scope | str, list[int]]] = field(default_factory=dict)
+    labels: dict[str | None, str] = field(default_factory=dict)
 
     def label(self, item: Scope | str) -> str:
         """Return what is written on a scope or an operation."""

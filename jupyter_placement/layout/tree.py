@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from jupyter_placement.layout.fold import fold
 from jupyter_placement.layout.scopes import Scope, ScopeTree
+from jupyter_placement.summary import device_labels
 
 if TYPE_CHECKING:
     from jupyter_placement.placement import Placement
@@ -33,14 +37,31 @@ def scope_tree(placement: Placement, max_children: int = MAX_CHILDREN) -> ScopeT
     ScopeTree
         The tree, with :attr:`Scope.links` filled.
     """
-    tree = ScopeTree(placement, Scope("", "", "root"), devices={})
-    tree.devices.update((node, data["device"]) for node, data in placement.graph.nodes(data=True))
-    _place_nodes(tree)
-    for scope in [tree.root, *tree.scopes.values()]:
-        fold(tree, scope, max_children)
-    _count(tree)
-    _lift_edges(tree)
+    tree = ScopeTree(placement, Scope("", "", "root"), labels=device_labels(placement))
+    with _no_collection():
+        tree.devices.update((node, data["device"]) for node, data in placement.graph.nodes(data=True))
+        _place_nodes(tree)
+        for scope in [tree.root, *tree.scopes.values()]:
+            fold(tree, scope, max_children)
+        _count(tree)
+        _lift_edges(tree)
     return tree
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Put off the search for garbage cycles: nothing made here is garbage.
+
+    On Python 3.11 the collector took 0.8 of 1.3 s for 50,000 operations: it looks through all that is kept, again and
+    again, as more is made.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _place_nodes(tree: ScopeTree) -> None:

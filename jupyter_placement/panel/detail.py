@@ -12,7 +12,6 @@ from jupyter_placement.layout import Box, Link, ScopeTree, View
 from jupyter_placement.summary import plural, readable_bytes
 
 _ENDS = 25
-_NEVER = "never placed"
 
 
 def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
@@ -23,7 +22,7 @@ def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
     facts = [
         ("operation", data["op"] or "not told by the log"),
         ("requested", data["requested"] or "nothing"),
-        ("assigned", placement.short(data["device"]) if data["device"] is not None else _NEVER),
+        ("assigned", tree.labels[data["device"]]),
         ("reason", data["reason"]),
         ("dtype", shown(data["dtype"])),
         ("shape", shown(data["shape"])),
@@ -70,7 +69,7 @@ def scope_hover(tree: ScopeTree, box: Box) -> str:
     """Write a scope's operations by device for the pointer."""
     lines = [f"<b>{_plotly(box.key, 90)}</b>", plural(box.size, "operation")]
     for device, count in box.devices[:12]:
-        lines.append(f"{_plotly(tree.placement.short(device), 60)}: {count:,}")
+        lines.append(f"{_plotly(tree.labels[device], 60)}: {count:,}")
     lines.append("click to close" if box.opened else "click to open")
     return "<br>".join(lines)
 
@@ -110,9 +109,7 @@ def scope_html(tree: ScopeTree, path: str, styles: dict[str, DeviceStyle]) -> st
     for device, count in sorted(scope.devices.items(), key=lambda one: -one[1]):
         mark = swatch(styles[device]) if device is not None else ""
         share = 100 * count / scope.size
-        rows.append(
-            f"<tr><td>{mark}{escape(tree.placement.short(device))}</td><td>{count:,}</td><td>{share:.0f} %</td></tr>"
-        )
+        rows.append(f"<tr><td>{mark}{escape(tree.labels[device])}</td><td>{count:,}</td><td>{share:.0f} %</td></tr>")
     ops: Counter[str] = Counter()
     waiting = [scope]
     for one in waiting:
@@ -162,7 +159,7 @@ def hatched(style: DeviceStyle) -> str:
 
 
 def _link_lines(tree: ScopeTree, link: Link) -> list[str]:
-    totals, short = link.totals, tree.placement.short
+    totals, labels = link.totals, tree.labels
 
     def size(known: int, unknown: int, tensors: int) -> str:
         if unknown == tensors:
@@ -178,7 +175,7 @@ def _link_lines(tree: ScopeTree, link: Link) -> list[str]:
         moved = size(totals.transfer_bytes, totals.transfer_unknown, totals.transfers)
         lines.append(f"transfers between devices: {totals.transfers:,}, {moved}")
         pairs = sorted(totals.pairs.items(), key=lambda one: -one[1])[:6]
-        lines += [f"{short(source)} → {short(target)}: {count:,}" for (source, target), count in pairs]
+        lines += [f"{labels[source]} → {labels[target]}: {count:,}" for (source, target), count in pairs]
     if totals.names:
         lines.append(", ".join(totals.names) + (", …" if totals.tensors > len(totals.names) else ""))
     return lines
@@ -197,7 +194,7 @@ def _ends(
             facts.append(readable_bytes(data["bytes"]))
         mark = swatch(styles[device]) if device is not None else ""
         moved = '<span class="jpp-moved">transfer</span> ' if data["transfer"] else ""
-        text = escape(f"{', '.join(facts)}; {tree.placement.short(device)}")
+        text = escape(f"{', '.join(facts)}; {tree.labels[device]}")
         items.append(
             f"<li>{escape(key)}: <code>{escape(str(other['name']))}</code><br>{moved}{mark}"
             f'<span class="jpp-quiet">{text}</span></li>'

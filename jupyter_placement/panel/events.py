@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jupyter_placement.placement import Placement
 from jupyter_placement.report.document import event_html
-from jupyter_placement.summary import fallbacks, plural, some_names
+from jupyter_placement.summary import device_labels, fallbacks, plural, some_names
 
 
 class Entry(NamedTuple):
@@ -24,11 +24,12 @@ def event_entries(placement: Placement) -> list[Entry]:
     for event in placement.events:
         nodes = tuple(node for node in event.nodes if node in placement.graph)
         entries.append(Entry(f"{event.kind.replace('_', ' ')}: {event.message}", event_html(event), nodes))
+    labels = device_labels(placement)
     told = {node for event in placement.events if event.kind == "fallback" for node in event.nodes}
     for group in fallbacks(placement):
         nodes = tuple(node for node in group.nodes if node not in told)
         if nodes:
-            asked, got = group.requested or "another device", placement.short(group.assigned)
+            asked, got = group.requested or "another device", labels[group.assigned]
             title = f"fallback: {plural(len(nodes), 'operation')} asked for {asked}, got {got}"
             ops = ", ".join(f"{count:,} {op}" for op, count in group.ops.most_common(12))
             names = escape(some_names(list(nodes), 30))

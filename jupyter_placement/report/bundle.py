@@ -8,11 +8,13 @@ import gzip
 import json
 import zlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
-from jupyter_placement.placement import MIME_TYPE, Placement, PlacementError
+from jupyter_placement.placement import MIME_TYPE, Event, Placement, PlacementError
 from jupyter_placement.report.document import html_summary
 from jupyter_placement.report.picture import svg_picture
+from jupyter_placement.summary import summary_text
 
 PLAIN_NODES = 500
 LARGEST = 900_000
@@ -40,8 +42,6 @@ def static_bundle(placement: Placement) -> dict[str, Any]:
     ValueError
         When the placement holds what JSON cannot hold.
     """
-    from jupyter_placement.summary import summary_text
-
     picture = svg_picture(placement) if placement.graph else ""
     bundle: dict[str, Any] = {
         "text/plain": summary_text(placement),
@@ -84,21 +84,26 @@ def from_static_bundle(bundle: Mapping[str, Any]) -> Placement:
 
 def _json_form(placement: Placement, largest: int) -> dict[str, Any]:
     data: dict[str, Any] = dict(placement.to_json())
-    if placement.graph.number_of_nodes() <= PLAIN_NODES and len(json.dumps(data, allow_nan=False)) <= largest // 2:
+    # Field by field: the graph of a large placement takes seconds, and is the same each time.
+    texts = {field: json.dumps(value, allow_nan=False, separators=(",", ":")) for field, value in data.items()}
+    if placement.graph.number_of_nodes() <= PLAIN_NODES and sum(map(len, texts.values())) <= largest // 2:
         return data
-    packed = _packed(data)
+    packed = _packed(texts)
     for field, what in (("log", "the log lines"), ("memory", "the memory samples")):
         if len(packed["data"]) <= largest:
             break
         left_out = len(data[field])
+        if left_out == 0:
+            continue
         note = f"This saved output leaves out {what} ({left_out:,}), to keep the notebook small: save the placement."
-        events = [*data["events"], {"kind": "note", "message": note, "nodes": [], "lines": [], "details": {}}]
-        data = {**data, field: [], "events": events}
-        packed = _packed(data)
+        data["events"] = [*data["events"], asdict(Event("note", note))]
+        texts[field], texts["events"] = "[]", json.dumps(data["events"], allow_nan=False)
+        packed = _packed(texts)
     return packed
 
 
-def _packed(data: dict[str, Any]) -> dict[str, Any]:
-    text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
+def _packed(texts: dict[str, str]) -> dict[str, Any]:
+    text = "{" + ",".join(f'"{field}":{value}' for field, value in texts.items()) + "}"
     # No time stamp: the same placement gives the same output.
-    return {"version": 1, "encoding": ENCODING, "data": base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()}
+    packed = gzip.compress(text.encode(), 6, mtime=0)
+    return {"version": 1, "encoding": ENCODING, "data": base64.b64encode(packed).decode()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jupyter_placement.colors import DeviceStyle, device_colors
 from jupyter_placement.report.picture import TRANSFER, svg_picture
 from jupyter_placement.summary import (
+    device_labels,
     fallbacks,
     memory_name,
     memory_peaks,
@@ -150,10 +151,11 @@ def _fallbacks(placement: Placement) -> str:
     groups = fallbacks(placement)
     if not groups:
         return ""
+    labels = device_labels(placement)
     rows = [
         [
             _code(group.requested or "(not told)"),
-            escape(placement.short(group.assigned)),
+            escape(labels[group.assigned]),
             escape(", ".join(f"{count:,} {op}" for op, count in group.ops.most_common(6))),
             _code(some_names(group.nodes, 4)),
         ]
@@ -170,9 +172,10 @@ def _transfers(placement: Placement) -> str:
     pairs = transfers(placement)
     if not pairs:
         return ""
+    labels = device_labels(placement)
     rows = [
         [
-            f"{escape(placement.short(pair.source))} → {escape(placement.short(pair.target))}",
+            f"{escape(labels[pair.source])} → {escape(labels[pair.target])}",
             f"{pair.tensors:,}",
             transfer_size(pair) if pair.tensors else "",
             f"{pair.control:,}",
@@ -225,6 +228,7 @@ def _memory(placement: Placement) -> str:
 
 
 def _operations(placement: Placement) -> str:
+    labels = device_labels(placement)
     by_device: dict[str | None, Counter[str]] = {}
     for _, data in placement.graph.nodes(data=True):
         by_device.setdefault(data["device"], Counter())[data["op"] or "unknown type"] += 1
@@ -234,7 +238,7 @@ def _operations(placement: Placement) -> str:
             ops = by_device[name].most_common(30)
             more = len(by_device[name]) - 30
             text = ", ".join(f"{count:,} {op}" for op, count in ops) + (f" and {more:,} more types" if more > 0 else "")
-            rows.append([escape(placement.short(name)), escape(text)])
+            rows.append([escape(labels[name]), escape(text)])
     return (
         _section("Operation types on each device", _table([("device", False), ("types", False)], rows), False)
         if rows

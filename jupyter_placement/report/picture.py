@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_placement.colors import DeviceStyle, device_colors, unplaced_style
 from jupyter_placement.layout import Box, Link, View, default_opened, layout, scope_tree
-from jupyter_placement.summary import nothing_placed, plural, transfers
+from jupyter_placement.summary import device_labels, nothing_placed, plural, transfers
 
 if TYPE_CHECKING:
     from jupyter_placement.placement import Placement
@@ -95,7 +95,8 @@ def cut(label: str, width: float, char: float = 6.6) -> str:
 
 
 def _title(placement: Placement) -> str:
-    counts = ", ".join(f"{count} on {placement.short(name)}" for name, count in placement.device_counts().items())
+    labels = device_labels(placement)
+    counts = ", ".join(f"{count} on {labels[name]}" for name, count in placement.device_counts().items())
     return f"Where TensorFlow placed {plural(placement.graph.number_of_nodes(), 'operation')}: {counts or 'nowhere'}"
 
 
