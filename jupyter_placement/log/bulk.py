@@ -15,12 +15,13 @@ from jupyter_placement.log.shapes import full_name
 
 # A line, and the copy of it behind the log prefix that TensorFlow writes at once. The groups are wide, because a class
 # that excludes one character is matched several times faster than a precise one; what they caught is checked in bulk.
+# The look ahead keeps the blanks from being given back one by one: time would grow with their number squared.
 _PAIR = re.compile(
-    r"^[ \t]*(?:[IWEF\d][^:\n]*:\d[^\]\n]*\] )?([^:\n]*): \(([^)\n]*)\):? ?(/job:[^\n]*)\n"
+    r"^[ \t]*(?=[^ \t])(?:[IWEF\d][^:\n]*:\d[^\]\n]*\] )?([^:\n]*): \(([^)\n]*)\):? ?(/job:[^\n]*)\n"
     r"(?:[^\]\n]*\] \1: \(\2\):? ?\3\n)?",
     re.MULTILINE,
 )
-_EAGER = re.compile(r"^[ \t]*(?:[^\n\]]*\] )?Executing op ([^\s]+) in device (/job:[^\n]*)\n", re.MULTILINE)
+_EAGER = re.compile(r"^[ \t]*(?=[^ \t])(?:[^\n\]]*\] )?Executing op ([^\s]+) in device (/job:[^\n]*)\n", re.MULTILINE)
 _NAME_BYTES = bytes(
     byte for byte in range(128) if chr(byte).isalnum() or chr(byte) in "_.\\/>-\n"
 )  # no "^" and nothing that is not ASCII: rare, and the scanner knows them

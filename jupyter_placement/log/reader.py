@@ -192,7 +192,7 @@ def read_log(source: bytes | str | os.PathLike[str] | IO[Any], *, keep_kinds: bo
         data = bytes(source)
         for start in range(0, len(data), BLOCK):
             reader.feed(data[start : start + BLOCK])
-    elif isinstance(source, str) and ("\n" in source or "/job:" in source):
+    elif isinstance(source, str) and (not source or "\n" in source or "/job:" in source):
         for start in range(0, len(source), BLOCK):
             reader.feed(source[start : start + BLOCK])
         return reader.finish(whole=True)

@@ -9,7 +9,7 @@ from jupyter_placement.log.text import unwrap
 
 DEVICE = (
     r"/job:(?P<job>[A-Za-z]\w{0,200})/replica:(?P<replica>\d{1,9})/task:(?P<task>\d{1,9})"
-    r"/(?P<word>device:)?(?P<type>[A-Za-z]\w{0,60}):(?P<index>\d+)"
+    r"/(?:(?P<word>device:)|(?!device:))(?P<type>[A-Za-z]\w{0,60}):(?P<index>\d+)"
 )
 _FULL = re.compile(DEVICE, re.ASCII)
 _SHORT = re.compile(r"/(?:device:)?(?P<type>[A-Za-z]\w{0,60}):(?P<index>\d{1,9})", re.ASCII)
@@ -76,7 +76,7 @@ def full_name(text: str) -> str | None:
     """
     match = _FULL.fullmatch(text)
     if match:
-        return device_of(match) if len(match["index"]) < 10 else None
+        return device_of(match) if device_index(match["index"], "") == match["index"] else None
     match = _SHORT.fullmatch(text)
     return f"/job:localhost/replica:0/task:0/device:{match['type'].upper()}:{match['index']}" if match else None
 
@@ -89,7 +89,7 @@ def find_devices(text: str) -> list[str]:
     >>> find_devices("[ /job:localhost/replica:0/task:0/cpu:0, /job:localhost/replica:0/task:0/device:XLA_GPU:0 ]")
     ['/job:localhost/replica:0/task:0/device:CPU:0', '/job:localhost/replica:0/task:0/device:XLA_GPU:0']
     """
-    return list(dict.fromkeys(device_of(match) for match in _FULL.finditer(text) if len(match["index"]) < 10))
+    return list(dict.fromkeys(device_of(match) for match in _FULL.finditer(text) if len(match["index"]) < 5))
 
 
 def device_index(digits: str, after: str) -> str | None:

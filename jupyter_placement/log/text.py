@@ -12,6 +12,8 @@ _ANSI = re.compile(
     r"(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
 _MARKDOWN = re.compile(r"\\([_*<>\[\]#`])")
+# TensorFlow lets backslashes into names, so they are Markdown's only where they stand in what is no name.
+_IS_MARKDOWN = re.compile(r"\(\\_|\bop \\_|device:\w{0,20}\\_|common\\_runtime|\w\\_\w{1,40}\.cc:")
 _BLANKS = re.compile(r"[ \t]{2,}")
 _RANK = re.compile(r"\[\d{1,6},(\d{1,6})\]<std(?:out|err)>:")
 # What may stand before a name at the start of a line; each of these is something that no TensorFlow name begins with.
@@ -45,7 +47,9 @@ def plain_text(line: str) -> str:
     'input: (_Arg): x -> y'
     """
     if "\x1b" in line or "\\" in line or "␛" in line:
-        line = _MARKDOWN.sub(r"\1", _ANSI.sub("", line))
+        line = _ANSI.sub("", line)
+        if _IS_MARKDOWN.search(line):
+            line = _MARKDOWN.sub(r"\1", line)
     if "&" in line and ";" in line:
         line = html.unescape(line)
     if not line.isascii():
