@@ -11,6 +11,7 @@ import argparse
 import ast
 import importlib.util
 import re
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import Any
@@ -190,6 +191,8 @@ class PlacementMagics(Magics):
             raise UsageError(
                 "TensorFlow is not installed for this kernel: %pip install tensorflow, then run the cell again."
             )
+        if sys.platform == "win32":
+            raise UsageError("Recording needs Linux or macOS: on Windows a kernel cannot read TensorFlow's log.")
         from jupyter_placement.recording import Recording
 
         output = Output(self._shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
