@@ -47,9 +47,7 @@ def run_log(options: argparse.Namespace) -> None:
     where = "the log" if len(logs) > 1 or options.files == ["-"] else options.files[0]
     if not any(log.placements or log.events for log in logs):
         if not any(log.counts.lines for log in logs):
-            raise CommandError(
-                f"{where} is empty: keep both outputs of the program (python program.py > file.log 2>&1)"
-            )
+            raise CommandError(f"{where} is empty; keep both outputs of the program: python program.py > file.log 2>&1")
         raise CommandError(f"no placement line is in {where}; switch the log on and run again. {HOW_TO_LOG}")
     if options.records:
         json.dump(_together(logs), sys.stdout)

@@ -63,7 +63,7 @@ def placement_from_log(
     logs = [_records(source) for source in _listed(sources)]
     placement = Placement(meta={"captured": "log", "logs": len(logs), "nothing": NOTHING})
     names = _add_nodes(placement, [record for log in logs for record in log.placements])
-    _add_eager(placement, logs, names)
+    notes = _add_eager(placement, logs, names)
     devices: dict[str, Device] = {}
     for log in logs:
         for row in log.devices:
@@ -81,7 +81,7 @@ def placement_from_log(
 
             graph = read_graph(graph)
         unmatched = join_graph(placement, list(graph))
-    placement.events += _events(logs, names)
+    placement.events += _events(logs, names) + notes
     counts = [log.counts for log in logs]
     placement.counts = Counts(
         sum(one.lines for one in counts),
@@ -136,11 +136,11 @@ def _add_nodes(placement: Placement, records: Iterable[PlacementRecord]) -> dict
     return names
 
 
-def _add_eager(placement: Placement, logs: Iterable[LogRecords], names: dict[str, list[str]]) -> None:
+def _add_eager(placement: Placement, logs: Iterable[LogRecords], names: dict[str, list[str]]) -> list[Event]:
     """Add a node for each eager operation type and device that has no small graph of its own (before 2.4)."""
     counts = Counter(event for log in logs for event in log.events if isinstance(event, EagerRecord))
     if not counts:
-        return
+        return []
     placed = {(data["op"], data["device"]) for _, data in placement.graph.nodes(data=True)}
     nodes = []
     for record in counts:
@@ -159,7 +159,7 @@ def _add_eager(placement: Placement, logs: Iterable[LogRecords], names: dict[str
         "operations": [{"op": one.op, "device": one.device, "count": count} for one, count in counts.most_common()]
     }
     message = f"{plural(total, 'operation')} ran eagerly: {told}{more}."
-    placement.events.append(Event("note", message, tuple(nodes), (), details))
+    return [Event("note", message, tuple(nodes), (), details)]
 
 
 def _events(logs: Iterable[LogRecords], names: dict[str, list[str]]) -> list[Event]:
