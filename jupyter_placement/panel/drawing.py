@@ -67,6 +67,9 @@ def empty_figure(styles: dict[str, DeviceStyle]) -> tuple[list[dict[str, Any]], 
                 "solidity": 0.25,
             }
         traces.append(stripes)
+    chosen = _area("chosen", "rgba(0,0,0,0)", "#1f6feb")
+    chosen["line"]["width"] = 3
+    traces.append(chosen)
     label = {"mode": "text", "hoverinfo": "skip", "x": [], "y": [], "text": [], "type": "scatter", "cliponaxis": False}
     small = {"size": 10, "family": _FONT}
     traces += [
@@ -134,20 +137,31 @@ def drawn_view(
             _add_text(to("transfer labels"), x, y, f" {moved:,}")
         targets.add(x, y, link_hover(tree, view, link), link)
     width, height = view.width + 2 * MARGIN, view.height + 2 * MARGIN
-    shapes = []
     if chosen_box is not None:
         box = view.boxes[chosen_box]
-        line = {"color": "#1f6feb", "width": 3}
-        corners = {"x0": box.x - 3, "x1": box.x + box.width + 3, "y0": box.y - 3, "y1": box.y + box.height + 3}
-        shapes = [{"type": "rect", "line": line, **corners}]
+        _add_area(to("chosen"), box.x - 3, box.y - 3, box.width + 6, box.height + 6)
     layout = {
         "width": width,
         "height": height,
         "xaxis.range": [-MARGIN, view.width + MARGIN],
         "yaxis.range": [view.height + MARGIN, -MARGIN],
-        "shapes": shapes,
     }
     return points, layout, targets
+
+
+def trace_values(trace: dict[str, Any], points: Points | None, targets: Targets) -> dict[str, Any]:
+    """Return all that changes of a trace from view to view; ``None`` for what this one does not have."""
+    values: dict[str, Any] = dict.fromkeys(("x", "y", "text", "hovertext", "textfont.color", "marker.size"))
+    if trace["name"] == "targets":
+        size = trace["marker"]["size"]
+        return {**values, "x": targets.x, "y": targets.y, "hovertext": targets.text, "marker.size": size}
+    points = points or {"x": [], "y": [], "text": [], "color": [], "size": []}
+    values |= {"x": points["x"], "y": points["y"]}
+    if trace["mode"] == "text":
+        values |= {"text": points["text"], "textfont.color": trace["textfont"].get("color", points["color"])}
+    elif trace["mode"] == "lines+markers":
+        values["marker.size"] = points["size"]
+    return values
 
 
 def _label_point(link: Link) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import ipywidgets
 
 from jupyter_placement.colors import device_colors
 from jupyter_placement.layout import Box, Link, View, default_opened, layout, scope_tree
-from jupyter_placement.panel.drawing import Targets, drawn_view, empty_figure
+from jupyter_placement.panel.drawing import Targets, drawn_view, empty_figure, trace_values
 from jupyter_placement.placement import Placement
 
 WIDTH = 560.0
@@ -40,12 +40,9 @@ class PlacementGraph:
         self._chosen: str | None = None
         self.view: View = layout(self.tree, self._opened, WIDTH)
         self._targets = Targets()
-        traces, figure = empty_figure(self.styles)
-        points, changes, self._targets = drawn_view(self.tree, self.view, self.styles, None)
-        for trace in traces:
-            _fill(trace, points.get(trace["name"]), self._targets)
-        self.figure: Any = go.FigureWidget(data=traces, layout=figure)
-        self.figure.update_layout({key.replace(".", "_"): value for key, value in changes.items()})
+        self._traces, figure = empty_figure(self.styles)
+        self.figure: Any = go.FigureWidget(data=self._traces, layout=figure)
+        self._draw()
         self.figure.data[-1].on_click(self._clicked)
         self.widget = ipywidgets.Box([self.figure], layout={"overflow": "auto", "max_height": "600px"})
         self.widget.add_class("jpp-graph")
@@ -107,24 +104,11 @@ class PlacementGraph:
         self.view = layout(self.tree, self._opened, WIDTH)
         self._opened = [path for path in self._opened if path not in self.view.closed]
         points, changes, self._targets = drawn_view(self.tree, self.view, self.styles, self._chosen)
-        with self.figure.batch_update():
-            for trace in self.figure.data:
-                _fill(trace, points.get(trace.name), self._targets)
-            for key, value in changes.items():
-                self.figure.layout[key] = value
-
-
-def _fill(trace: Any, points: dict[str, list[Any]] | None, targets: Targets) -> None:
-    """Give a trace its points; it may be a dict or one of plotly's objects, which differ in nothing used here."""
-    name = trace["name"]
-    if name == "targets":
-        trace["x"], trace["y"], trace["hovertext"] = targets.x, targets.y, targets.text
-        return
-    points = points or {"x": [], "y": [], "text": [], "color": [], "size": []}
-    trace["x"], trace["y"] = points["x"], points["y"]
-    if trace["mode"] == "text":
-        trace["text"] = points["text"]
-        if name.startswith("node"):
-            trace["textfont"]["color"] = points["color"]
-    elif trace["mode"] == "lines+markers":
-        trace["marker"]["size"] = points["size"]
+        values = [trace_values(trace, points.get(trace["name"]), self._targets) for trace in self._traces]
+        # Every trace is given every value. Seen on plotly 7.1: what batch_update leaves out reaches a figure that is
+        # not on the page yet as a text, "_undefined_", in the place of the value that should stay.
+        self.figure.plotly_update(
+            restyle_data={key: [one[key] for one in values] for key in values[0]},
+            relayout_data=changes,
+            trace_indexes=list(range(len(values))),
+        )

@@ -160,6 +160,16 @@ def test_hovering_tells_the_same(panel_of: Any) -> None:
     ]
 
 
+def test_an_update_leaves_nothing_open(panel_of: Any) -> None:
+    # Seen on plotly 7.1: values left out of an update are lost where the figure is not on the page yet.
+    panel = panel_of(small_placement())
+    panel.select("tower/Print")
+    sent = one(panel, go.FigureWidget)._py2js_update
+    assert sent is None or "_undefined_" not in str(sent)
+    colors = [trace(panel, name).textfont.color for name in ("scope labels", "scope sizes")]
+    assert colors == ["rgb(31, 35, 40)", "rgb(89, 99, 110)"]
+
+
 def test_a_click_on_a_line_says_what_moves(panel_of: Any) -> None:
     panel = panel_of(small_placement())
     click(panel, "tower → loss")
@@ -212,7 +222,7 @@ def test_searching_opens_the_scopes_and_marks_what_was_found(panel_of: Any) -> N
     assert "MatMul" in labels(panel)
     assert '<div class="jpp-name">tower/MatMul</div>' in text(panel)
     assert "1 operation" in text(panel)
-    assert len(one(panel, go.FigureWidget).layout.shapes) == 1
+    assert len(trace(panel, "chosen").x) == 6
     one(panel, ipywidgets.Text).value = "t"
     assert one(panel, ipywidgets.Dropdown).options[0][1] == "tower/Print"
     assert '<div class="jpp-name">tower/Print</div>' in text(panel)
