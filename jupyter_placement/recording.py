@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import threading
@@ -14,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
+from jupyter_placement import __version__
 from jupyter_placement.capture.build import build_placement
 from jupyter_placement.capture.devices import tensorflow_devices
 from jupyter_placement.capture.eager import EagerRecorder
@@ -193,7 +193,7 @@ class Recording:
         placement.meta = {
             "time": self._when,
             "duration": round(duration, 6),
-            "jupyter_placement": importlib.metadata.version("jupyter-placement"),
+            "jupyter_placement": __version__,
             "python": platform.python_version(),
             "tensorflow": None if self._private is None else self._private.version,
             "soft_placement": self._soft,
