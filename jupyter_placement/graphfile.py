@@ -173,11 +173,13 @@ def _inlined(
             _dtype(node),
             _shape(node),
         )
-        body = functions.get(_callee(node))
-        if body is not None and depth < _DEEPEST:
-            given = [tensor for key, tensor in inputs if isinstance(key, int)]
-            inner = {one.name: tensor for one, tensor in zip(body.signature.input_arg, given, strict=False)}
-            yield from _inlined(body.node_def, functions, f"{scope}{node.name}/", inner, depth + 1)
+        given = [tensor for key, tensor in inputs if isinstance(key, int)]
+        for inside, called, first in _callees(node):
+            body = functions.get(called)
+            if body is None or depth >= _DEEPEST:
+                continue
+            inner = {one.name: tensor for one, tensor in zip(body.signature.input_arg, given[first:], strict=False)}
+            yield from _inlined(body.node_def, functions, f"{scope}{node.name}/{inside}", inner, depth + 1)
 
 
 def _tensor(name: str, scope: str, arguments: dict[str, str]) -> str:
@@ -188,10 +190,15 @@ def _tensor(name: str, scope: str, arguments: dict[str, str]) -> str:
     return f"{scope}{parts[0]}:{parts[-1] if len(parts) > 1 else 0}"
 
 
-def _callee(node: Any) -> str:
+def _callees(node: Any) -> list[tuple[str, str, int]]:
+    """List the functions that a node calls: scope of each, its name, and the input that is its first argument."""
+    calls = {"f": ("", 0), "body": ("body/", 0), "cond": ("cond/", 0), "then_branch": ("then/", 1)}
+    calls["else_branch"] = ("else/", 1)
     if node.op in ("PartitionedCall", "StatefulPartitionedCall", "TPUPartitionedCall"):
-        return str(node.attr["f"].func.name)
-    return str(node.op)
+        calls = {"f": ("", 0)}
+    elif node.op not in ("While", "StatelessWhile", "If", "StatelessIf"):
+        return [("", str(node.op), 0)]
+    return [(scope, str(node.attr[key].func.name), first) for key, (scope, first) in calls.items() if key in node.attr]
 
 
 def _dtype(node: Any) -> str | None:

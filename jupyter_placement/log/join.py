@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from jupyter_placement.devices import satisfies
@@ -9,6 +10,9 @@ from jupyter_placement.placement import Event, Placement
 
 if TYPE_CHECKING:
     from jupyter_placement.graphfile import GraphNode
+
+# TensorFlow lowers a branch or a loop's body to nodes of the graph: while/body/_12/while/add.
+_LOWERED = re.compile(r"/(body|cond|then|else)/_\d+/")
 
 
 def join_graph(placement: Placement, nodes: list[GraphNode]) -> int:
@@ -31,7 +35,7 @@ def join_graph(placement: Placement, nodes: list[GraphNode]) -> int:
     graph = placement.graph
     by_name: dict[str, list[str]] = {}
     for node, data in graph.nodes(data=True):
-        by_name.setdefault(data["name"], []).append(node)
+        by_name.setdefault(_LOWERED.sub(r"/\1/", data["name"]), []).append(node)
     known = {node.name: node for node in nodes}
     matched = 0
     for name, ids in by_name.items():

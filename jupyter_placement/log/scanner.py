@@ -70,7 +70,10 @@ class Scanner:
         self._errors = ErrorBlocks()
         self._oom = OutOfMemory()
         self._error_line = -1
-        self._tentative_lines: dict[PlacementRecord, int] = {}
+        # For a record that may turn out to be none: its line, and how many such records make that line a "P".
+        self._tentative_lines: dict[PlacementRecord, list[int]] = {}
+        self._new_tentative: list[PlacementRecord] = []
+        self._new_clean = False
         self._torn = ""
         self._folded = ""
         self._device_text = ""
@@ -85,6 +88,11 @@ class Scanner:
         self._count(self._line(raw))
 
     def _count(self, kind: str) -> None:
+        if self._new_tentative and kind == "P" and not self._new_clean:
+            still = [record for record in self._new_tentative if record in self._tentative_lines]
+            group = [len(self.kinds) if self.kinds is not None else 0, len(still)]
+            self._tentative_lines.update(dict.fromkeys(still, group))
+        self._new_tentative, self._new_clean = [], False
         self.tally[kind] += 1
         if self.kinds is not None:
             self.kinds.append(kind)
@@ -199,13 +207,12 @@ class Scanner:
                 del self.placements[record]
                 self._retract(record)
             self.placements[record] = True
+            self._new_clean = self._new_clean or not known
             return not known
         if known is None:
             self.placements[record] = False
-            if self.kinds is not None:
-                self._tentative_lines[record] = len(self.kinds)
-            else:
-                self._tentative_lines[record] = -1
+            self._tentative_lines[record] = []
+            self._new_tentative.append(record)
             return True
         return False
 
@@ -253,11 +260,15 @@ class Scanner:
 
     def _retract(self, record: PlacementRecord) -> None:
         """Take back that a line was the first to tell a placement."""
-        line = self._tentative_lines.pop(record)
-        self.tally["P"] -= 1
-        self.tally["d"] += 1
-        if self.kinds is not None:
-            self.kinds[line] = "d"
+        group = self._tentative_lines.pop(record)
+        if not group:
+            return
+        group[1] -= 1
+        if group[1] == 0:
+            self.tally["P"] -= 1
+            self.tally["d"] += 1
+            if self.kinds is not None:
+                self.kinds[group[0]] = "d"
 
     def last_line(self, raw: str) -> None:
         """Read a last line that has no line end and may be cut off."""

@@ -131,6 +131,7 @@ def assert_sound(text: str, log: LogRecords) -> None:
 @example(f"a: (Const): {TASK}/device:GPU:10.5")
 @example(f"Executing op Add in device {TASK}/device:GPU:00")
 @example(f"a: (Const): {TASK}/device:0pu:0")
+@example(f"(x): b: (Const): {TASK}/device:CPU:0b: (Const): {TASK}/device:CPU:0")
 def test_text(text: str) -> None:
     log = read_log(text + "\n")
     assert_sound(text, log)
