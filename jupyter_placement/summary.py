@@ -66,15 +66,7 @@ class Transfer:
 
 @dataclass
 class MemoryPeak:
-    """The highest readings of one device's memory; ``None`` where a reading is not available.
-
-    Attributes
-    ----------
-    device : str
-        As in :class:`~jupyter_placement.placement.MemorySample`.
-    used, total, process, peak : int or None
-        Bytes.
-    """
+    """The highest readings of one device, as in :class:`~jupyter_placement.placement.MemorySample`, in bytes."""
 
     device: str
     used: int | None = None
@@ -223,15 +215,7 @@ def memory_name(placement: Placement, device: str) -> str:
 def summary_text(placement: Placement) -> str:
     """Say in plain text what ran where: devices, operations, fallbacks, transfers, events, memory.
 
-    Parameters
-    ----------
-    placement : Placement
-        Where TensorFlow put each operation.
-
-    Returns
-    -------
-    str
-        Lines without a final newline.
+    The lines have no final newline.
     """
     labels = device_labels(placement)
     lines = _operations(placement, labels) if placement.graph else [nothing_placed(placement)]

@@ -5,7 +5,8 @@ scope is opened or closed.
 """
 
 from jupyter_placement.layout.scopes import Scope, ScopeTree
+from jupyter_placement.layout.shapes import Box, Link, View
 from jupyter_placement.layout.tree import scope_tree
-from jupyter_placement.layout.view import Box, Link, View, default_opened, layout
+from jupyter_placement.layout.view import default_opened, layout
 
 __all__ = ["Box", "Link", "Scope", "ScopeTree", "View", "default_opened", "layout", "scope_tree"]

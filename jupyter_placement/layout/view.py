@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jupyter_placement.devices import sort_key
 from jupyter_placement.layout.layers import places_of, rows_of
-from jupyter_placement.layout.links import Totals, lifted_edges, total
-from jupyter_placement.layout.routes import Area, Lanes, around
+from jupyter_placement.layout.links import lifted_edges, total
+from jupyter_placement.layout.routing import fit, route
 from jupyter_placement.layout.scopes import Scope, ScopeTree
+from jupyter_placement.layout.shapes import Box, Link, View
 
 MAX_MARKS = 320
 MAX_LINKS = 400
@@ -17,92 +18,6 @@ WIDTH = 920.0
 NODE_HEIGHT, SCOPE_HEIGHT, TITLE = 36.0, 46.0, 26.0
 GAP_X, GAP_Y, PAD = 14.0, 34.0, 12.0
 _CHAR = 6.4
-
-
-@dataclass(slots=True)
-class Box:
-    """A drawn operation or scope.
-
-    Attributes
-    ----------
-    kind : str
-        ``"node"``, or the kind of its :class:`Scope`.
-    key : str
-        The operation's id, or the scope's path.
-    label : str
-        What is written on it, cut to its width by whoever draws it.
-    x, y, width, height : float
-        Left and upper side and size, in pixels at natural size; y grows downward.
-    opened : bool
-        Whether it is the frame of an opened scope.
-    depth : int
-        How many opened scopes hold it.
-    size : int
-        Operations that it stands for.
-    devices : list of (str or None, int)
-        Operations by device, in the devices' order, never-placed ones last.
-    """
-
-    kind: str
-    key: str
-    label: str
-    x: float = 0.0
-    y: float = 0.0
-    width: float = 0.0
-    height: float = 0.0
-    opened: bool = False
-    depth: int = 0
-    size: int = 1
-    devices: list[tuple[str | None, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Link:
-    """A drawn line between two boxes.
-
-    Attributes
-    ----------
-    source, target : int
-        Indices of the boxes in :attr:`View.boxes`.
-    points : list of (float, float)
-        Its course.
-    totals : Totals
-        The edges that it stands for.
-    """
-
-    source: int
-    target: int
-    points: list[tuple[float, float]]
-    totals: Totals
-
-
-@dataclass(slots=True)
-class View:
-    """Everything to draw.
-
-    Attributes
-    ----------
-    boxes : list of Box
-        Frames of opened scopes come before what is in them.
-    links : list of Link
-        The lines.
-    width, height : float
-        Of the whole, in pixels at natural size.
-    opened : tuple of str
-        Paths of the scopes that are open.
-    closed : tuple of str
-        Paths of those that were asked for and stay closed, because the picture would hold too much.
-    hidden_links : int
-        Lines left out, those of the fewest tensors, because there were too many.
-    """
-
-    boxes: list[Box]
-    links: list[Link]
-    width: float
-    height: float
-    opened: tuple[str, ...] = ()
-    closed: tuple[str, ...] = ()
-    hidden_links: int = 0
 
 
 def default_opened(tree: ScopeTree) -> tuple[str, ...]:
@@ -162,7 +77,7 @@ def layout(tree: ScopeTree, opened: Sequence[str] = (), width: float = WIDTH, ma
     return View(
         boxes,
         links,
-        _fit(boxes, links, whole.width),
+        fit(boxes, links, whole.width),
         whole.height,
         tuple(scope.path for scope in order[1:]),
         closed,
@@ -257,50 +172,5 @@ def _links(
     links.sort(key=lambda link: (link.totals.transfers, link.totals.tensors, -link.source, -link.target), reverse=True)
     hidden = len(links) - MAX_LINKS
     del links[MAX_LINKS:]
-    _route(links, boxes)
+    route(links, boxes)
     return links, max(hidden, 0)
-
-
-def _route(links: list[Link], boxes: list[Box]) -> None:
-    """Let the lines of a box leave and arrive side by side, ordered by where they go."""
-    leaving: dict[int, list[Link]] = {}
-    arriving: dict[int, list[Link]] = {}
-    for link in links:
-        leaving.setdefault(link.source, []).append(link)
-        arriving.setdefault(link.target, []).append(link)
-
-    def port(box: Box, at: int, number: int) -> float:
-        return box.x + box.width * (0.15 + 0.7 * (at + 1) / (number + 1))
-
-    starts: dict[int, float] = {}
-    ends: dict[int, float] = {}
-    for source, group in leaving.items():
-        group.sort(key=lambda link: (boxes[link.target].x, link.target))
-        starts.update({id(link): port(boxes[source], at, len(group)) for at, link in enumerate(group)})
-    for target, group in arriving.items():
-        group.sort(key=lambda link: (boxes[link.source].x, link.source))
-        ends.update({id(link): port(boxes[target], at, len(group)) for at, link in enumerate(group)})
-    lanes = Lanes([Area(box.x, box.y, box.x + box.width, box.y + box.height) for box in boxes if not box.opened])
-    # Short lines first: they take the middle, long ones go round them.
-    for link in sorted(links, key=lambda link: abs(boxes[link.target].y - boxes[link.source].y)):
-        source_box, target_box = boxes[link.source], boxes[link.target]
-        bottom = source_box.y + source_box.height
-        if bottom < target_box.y:
-            bundle = (link.target, link.totals.transfers > 0, link.totals.tensors > 0)
-            link.points = lanes.route((starts[id(link)], bottom), (ends[id(link)], target_box.y), bundle)
-        else:
-            start = (source_box.x + source_box.width, source_box.y + source_box.height / 2)
-            end = (target_box.x + target_box.width, target_box.y + target_box.height / 2)
-            link.points = around(start, end)
-
-
-def _fit(boxes: list[Box], links: list[Link], width: float) -> float:
-    """Move everything right where a lane runs left of the boxes, and return the width with all lanes."""
-    xs = [x for link in links for x, _ in link.points]
-    left, right = min([0.0, *xs]), max([width, *xs])
-    if left < 0:
-        for box in boxes:
-            box.x -= left
-        for link in links:
-            link.points = [(x - left, y) for x, y in link.points]
-    return right - left
