@@ -80,14 +80,14 @@ class LogReader:
     def progress(self) -> tuple[int, int, int]:
         """Return the number of lines, placements and events so far."""
         scanner = self._scanner
-        return sum(scanner.tally.values()), len(scanner.placements), len(scanner.events)
+        return sum(scanner.tally.values()), len(scanner.table.placements), len(scanner.events)
 
     def records(self) -> LogRecords:
         """Return what the lines so far have told; more may follow."""
         scanner = self._scanner
         tally = scanner.tally
         return LogRecords(
-            list(scanner.placements),
+            list(scanner.table.placements),
             scanner.devices.records(),
             [event for event in scanner.events if event is not None],
             LogCounts(

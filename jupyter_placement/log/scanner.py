@@ -11,7 +11,8 @@ from jupyter_placement.log.mapping import DeviceTable, continues_device_line, pa
 from jupyter_placement.log.oom import TRIGGERS as OOM_TRIGGERS
 from jupyter_placement.log.oom import OutOfMemory
 from jupyter_placement.log.records import EagerRecord, EventRecord, PlacementRecord
-from jupyter_placement.log.shapes import Sight, find_eager, find_sights
+from jupyter_placement.log.shapes import find_eager, find_sights
+from jupyter_placement.log.table import PlacementTable
 from jupyter_placement.log.text import json_lines, plain_text, rank_of, unfold
 
 # What a line must hold to begin anything. HINTS is cheaper over much text: without one of them it holds no INTEREST.
@@ -33,12 +34,6 @@ INTEREST = re.compile(
 _TRUNCATED = re.compile(r"output truncated|IOPub data rate exceeded")
 _LAST_NUMBER = re.compile(r":[1-9]\d{0,8}$")
 _CUT_OFF = re.compile(r": \([^()\s]{0,250}\)?:?[ \t]?(?:/[\w/:]{0,600})?$")
-# Words of a progress bar or a print that ran into a name: "Epoch 1/3enc/conv", "step 11 loss 0.49enc/conv".
-_RAN_INTO = re.compile(
-    r"[|=%\[\]]|\d{1,9}/\d{1,9}\b|\b\d{1,9}/\d{1,9}[A-Za-z_]|\d\.\d|\bepoch\b|\bstep\b|\bloss\b|\d\d:\d\d|(?:^|\s)\d{1,9}[A-Za-z_.]"
-    r"|(?:^|\s)\d{1,9}(?:\s|$)",
-    re.IGNORECASE,
-)
 _ORDER = "BNcdPVE"
 BLANKS = " \t\r\f\v"
 
@@ -48,8 +43,8 @@ class Scanner:
 
     Attributes
     ----------
-    placements : dict of PlacementRecord to bool
-        In the order of the log; ``False`` where the name may have something run into it.
+    table : PlacementTable
+        The placements.
     devices : DeviceTable
         The devices.
     events : list of EventRecord, EagerRecord or None
@@ -61,7 +56,7 @@ class Scanner:
     """
 
     def __init__(self, keep_kinds: bool = False) -> None:
-        self.placements: dict[PlacementRecord, bool] = {}
+        self.table = PlacementTable()
         self.devices = DeviceTable()
         self.events: list[Any] = []
         self.tally = dict.fromkeys("BNcdPVE", 0)
@@ -70,10 +65,6 @@ class Scanner:
         self._errors = ErrorBlocks()
         self._oom = OutOfMemory()
         self._error_line = -1
-        # For a record that may turn out to be none: its line, and how many such records make that line a "P".
-        self._tentative_lines: dict[PlacementRecord, list[int]] = {}
-        self._new_tentative: list[PlacementRecord] = []
-        self._new_clean = False
         self._torn = ""
         self._folded = ""
         self._device_text = ""
@@ -88,14 +79,28 @@ class Scanner:
         self._count(self._line(raw))
 
     def _count(self, kind: str) -> None:
-        if self._new_tentative and kind == "P" and not self._new_clean:
-            still = [record for record in self._new_tentative if record in self._tentative_lines]
-            group = [len(self.kinds) if self.kinds is not None else 0, len(still)]
-            self._tentative_lines.update(dict.fromkeys(still, group))
-        self._new_tentative, self._new_clean = [], False
+        self.table.end_line(kind, len(self.kinds) if self.kinds is not None else 0)
         self.tally[kind] += 1
         if self.kinds is not None:
             self.kinds.append(kind)
+        if self.table.demoted:
+            self._demote()
+
+    def _demote(self) -> None:
+        """Count lines again that turned out to be torn copies."""
+        for line in self.table.demoted:
+            self.tally["P"] -= 1
+            self.tally["d"] += 1
+            if self.kinds is not None:
+                self.kinds[line] = "d"
+        self.table.demoted.clear()
+
+    def take_clean(self, records: Iterable[PlacementRecord], lines: int) -> None:
+        """Take in placements that are known to be clean, and the number of lines that told them."""
+        new = self.table.take_clean(records)
+        self.tally["P"] += new
+        self.tally["d"] += lines - new
+        self._demote()
 
     def _line(self, raw: str) -> str:
         if not raw or not raw.strip(BLANKS):
@@ -169,24 +174,10 @@ class Scanner:
                 # The rest of a name whose beginning another thread cut off; the clean twin tells it whole.
                 self._torn = ""
                 continue
-            if self._see(sight):
+            if self.table.see(sight):
                 kind = "P"
         self._torn = fragment
         return kind
-
-    def take_clean(self, records: Iterable[PlacementRecord], lines: int) -> None:
-        """Take in placements that are known to be clean, and the number of lines that told them."""
-        before = len(self.placements)
-        self.placements.update(dict.fromkeys(records, True))
-        new = len(self.placements) - before
-        self.tally["P"] += new
-        self.tally["d"] += lines - new
-        for record in [record for record in self._tentative_lines if self.placements[record]]:
-            del self.placements[record]
-            self.placements[record] = True
-            self._retract(record)
-            self.tally["P"] += 1
-            self.tally["d"] -= 1
 
     def take_eager(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Take in eager operations, one a line, each with its full device name."""
@@ -199,23 +190,6 @@ class Scanner:
             self.events.append(record)
         self.tally["E"] += len(self.events) - before
 
-    def _see(self, sight: Sight) -> bool:
-        record = PlacementRecord(sight.name, sight.op, sight.device)
-        known = self.placements.get(record)
-        if sight.clean or sight.where == "prefix":
-            if known is False:
-                del self.placements[record]
-                self._retract(record)
-            self.placements[record] = True
-            self._new_clean = self._new_clean or not known
-            return not known
-        if known is None:
-            self.placements[record] = False
-            self._tentative_lines[record] = []
-            self._new_tentative.append(record)
-            return True
-        return False
-
     def _joined(self, first: str, second: str) -> str | None:
         """Read a placement that a line end cut in two after its name."""
         joint = len(first)
@@ -224,7 +198,7 @@ class Scanner:
             own, _, _ = find_sights(second)
             if len(sights) > len(own) and joint:
                 self._torn = ""
-                kinds = [self._see(sight) for sight in sights]
+                kinds = [self.table.see(sight) for sight in sights]
                 self._torn = fragment
                 return "P" if any(kinds) else "d"
         return None
@@ -258,21 +232,9 @@ class Scanner:
             if self.kinds is not None:
                 self.kinds[self._error_line] = kind
 
-    def _retract(self, record: PlacementRecord) -> None:
-        """Take back that a line was the first to tell a placement."""
-        group = self._tentative_lines.pop(record)
-        if not group:
-            return
-        group[1] -= 1
-        if group[1] == 0:
-            self.tally["P"] -= 1
-            self.tally["d"] += 1
-            if self.kinds is not None:
-                self.kinds[group[0]] = "d"
-
     def last_line(self, raw: str) -> None:
         """Read a last line that has no line end and may be cut off."""
-        placements, events = len(self.placements), len(self.events)
+        placements, events = len(self.table.placements), len(self.events)
         kind = self._line(raw)
         cut = bool(self._folded) or ("placer.cc:" in raw and bool(self._torn))
         if (number := _LAST_NUMBER.search(raw)) and self._take_back(placements, events, number[0]):
@@ -286,13 +248,9 @@ class Scanner:
     def _take_back(self, placements: int, events: int, number: str) -> bool:
         """Take back what a line that ends in a device number told first, if that number may go on: GPU:1, GPU:10."""
         known = {row.device for row in self.devices.records()}
-        if len(self.placements) > placements:
-            record = next(reversed(self.placements))
-            if record.device.endswith(number) and record.device not in known:
-                del self.placements[record]
-                self._tentative_lines.pop(record, None)
-                return True
-        elif len(self.events) > events and isinstance(last := self.events[-1], EagerRecord):
+        if len(self.table.placements) > placements:
+            return self.table.take_back_last(number, known)
+        if len(self.events) > events and isinstance(last := self.events[-1], EagerRecord):
             if not last.device.endswith(number) or last.device in known:
                 return False
             self.events.pop()
@@ -305,15 +263,5 @@ class Scanner:
         if self._folded:
             self.events.append(EventRecord("truncated", None, {}, (self._folded.strip()[:2000],)))
             self._folded = ""
-        for record in list(self._tentative_lines):
-            if _RAN_INTO.search(record.name) or self._has_twin(record):
-                del self.placements[record]
-                self._retract(record)
-
-    def _has_twin(self, record: PlacementRecord) -> bool:
-        """Tell whether the end of a name is a name that was seen clean with the same type and device."""
-        start = max(record.name.rfind(mark) for mark in " \t:()@;,+~$&#^") + 1
-        return any(
-            self.placements.get(PlacementRecord(record.name[position:], record.op, record.device))
-            for position in range(start, min(start + 64, len(record.name)))
-        )
+        self.table.settle()
+        self._demote()
