@@ -203,6 +203,7 @@ class PlacementMagics(Magics):
             on_memory=output.memory,
             known=self._known,
         )
+        output.cards = lambda: recording.card_readings
         try:
             recording.start()
         except PlacementError as error:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jupyter_placement.placement import MemorySample, Placement, PlacementError
+
+if TYPE_CHECKING:
+    from jupyter_placement.memory import CardReading
 
 
 class Output:
@@ -19,12 +23,18 @@ class Output:
         Whether a panel is shown while the cell runs.
     text : bool
         Whether only text is shown.
+
+    Attributes
+    ----------
+    cards : callable
+        Returns what each card held at the last memory sample.
     """
 
     def __init__(self, shell: Any, *, live: bool, text: bool) -> None:
         self._text = text or not hasattr(shell, "kernel")
         self._live = live and not self._text
         self._panel: Any = None
+        self.cards: Callable[[], Sequence[CardReading]] = lambda: ()
 
     def begin(self) -> None:
         """Show the panel, before the cell runs."""
@@ -39,7 +49,7 @@ class Output:
     def memory(self, samples: list[MemorySample], elapsed: float, notes: list[str]) -> None:
         """Move the panel's bars; called on the sampler's thread."""
         if self._panel is not None:
-            self._panel.update_memory(samples, elapsed, notes)
+            self._panel.update_memory(samples, elapsed, notes, self.cards())
 
     def end(self, placement: Placement) -> None:
         """Show what was found."""

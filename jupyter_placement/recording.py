@@ -29,7 +29,7 @@ from jupyter_placement.capture.private import (
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.sessions import SessionRecorder
 from jupyter_placement.capture.streams import StreamFilter
-from jupyter_placement.memory import MemorySampler, explain_oom, match_cards, with_cards
+from jupyter_placement.memory import CardReading, MemorySampler, explain_oom, match_cards, with_cards
 from jupyter_placement.memory.setup import tensorflow_setup
 from jupyter_placement.placement import Device, Event, MemorySample, Placement, PlacementError
 
@@ -128,6 +128,11 @@ class Recording:
                 self._hooks.close()
         self.placement = self._build(duration, error)
         return self.placement
+
+    @property
+    def card_readings(self) -> list[CardReading]:
+        """What each card held at the last memory sample, by process."""
+        return list(self._sampler.readings)
 
     def _tensorflow_is_there(self) -> None:
         try:

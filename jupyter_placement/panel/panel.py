@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
 import ipywidgets
 
 from jupyter_placement.layout import Box, Link
+from jupyter_placement.memory import CardReading
 from jupyter_placement.panel.bars import elapsed_text, memory_html
 from jupyter_placement.panel.browser_side import BrowserSide
 from jupyter_placement.panel.detail import link_html, node_html, scope_html, swatch
 from jupyter_placement.panel.events import event_entries
 from jupyter_placement.panel.graph import PlacementGraph
+from jupyter_placement.panel.memory_cards import holders_html
 from jupyter_placement.panel.search_bar import SearchBar
 from jupyter_placement.panel.style import style_sheet
+from jupyter_placement.panel.timeline import TimelineBar
 from jupyter_placement.placement import MemorySample, Placement
 from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
 
@@ -47,6 +50,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         self._placement: Placement | None = None
         self._samples: dict[str, MemorySample] = {}
         self._notes: list[str] = []
+        self._cards: list[CardReading] = []
         self._elapsed: float | None = None
         self._head = ipywidgets.HTML("<b>Recording</b> where TensorFlow places each operation…")
         self._head.add_class("jpp-head")
@@ -54,7 +58,10 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         self._body = ipywidgets.VBox([])
         self._detail = ipywidgets.HTML(_HINT)
         self._browser = BrowserSide()
-        super().__init__([ipywidgets.HTML(style_sheet()), self._browser, self._head, self._body, self._memory])
+        self._timeline = TimelineBar()
+        super().__init__(
+            [ipywidgets.HTML(style_sheet()), self._browser, self._head, self._body, self._memory, self._timeline]
+        )
         self.add_class("jupyter-placement-panel")
         if placement is not None:
             self.show(placement)
@@ -69,7 +76,11 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         return "<PlacementPanel: interactive while the kernel runs>"
 
     def update_memory(
-        self, readings: Iterable[MemorySample], elapsed: float | None = None, notes: Iterable[str] = ()
+        self,
+        readings: Iterable[MemorySample],
+        elapsed: float | None = None,
+        notes: Iterable[str] = (),
+        cards: Sequence[CardReading] = (),
     ) -> None:
         """Move the memory bars; may be called on any thread.
 
@@ -81,6 +92,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             Seconds since the cell began.
         notes : iterable of str
             Sentences to show below the bars, for example why no GPU is shown.
+        cards : sequence of CardReading
+            What each card holds by process, where it is known.
         """
         with self._lock:
             if self._closed:
@@ -93,7 +106,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                     self._head.value = (
                         f"<b>Recording</b> where TensorFlow places each operation… {elapsed_text(elapsed)}"
                     )
-            self._memory.value = memory_html(self._samples.values(), self._notes, self._placement)
+            self._cards = list(cards) or self._cards
+            self._memory.value = self._memory_now()
 
     def show(self, placement: Placement) -> None:
         """Show a Placement, in the place of the one before."""
@@ -106,7 +120,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                 self._graph = None
             if not self._samples:
                 self._samples = {sample.device: sample for sample in placement.memory}
-            self._memory.value = memory_html(self._samples.values(), self._notes, placement)
+            self._memory.value = self._memory_now()
+            self._timeline.show(placement)
             events = self._event_list(placement)
             if not placement.graph:
                 self._head.value = escape(nothing_placed(placement))
@@ -127,6 +142,11 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             both = ipywidgets.HBox([self._graph.widget, aside], layout={"flex_flow": "row wrap", "grid_gap": "12px"})
             self._body.children = [ipywidgets.HTML(self._legend()), self._search(placement), both, self._note, *events]
             self._tell_limits()
+
+    def _memory_now(self) -> str:
+        if self._cards:
+            return holders_html(list(self._samples.values()), self._cards, notes=self._notes)
+        return memory_html(self._samples.values(), self._notes, self._placement)
 
     def select(self, node: str) -> None:
         """Choose an operation: open the scopes that hold it, mark it, show what is known of it.
