@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jupyter_placement.capture.kernels import Kernels, kernels
+    from jupyter_placement.explain import Explanation, Finding, without_kernel
     from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
     from jupyter_placement.panel.memory_timeline import memory_timeline
@@ -17,11 +19,15 @@ __all__ = [
     "Counts",
     "Device",
     "Event",
+    "Explanation",
+    "Finding",
+    "Kernels",
     "MemorySample",
     "Placement",
     "PlacementError",
     "PlacementPanel",
     "Recording",
+    "kernels",
     "limit_memory",
     "load_ipython_extension",
     "memory_panel",
@@ -29,6 +35,7 @@ __all__ = [
     "plan_memory",
     "record",
     "unload_ipython_extension",
+    "without_kernel",
 ]
 
 _LATER = {
@@ -40,7 +47,10 @@ _LATER = {
     "memory_timeline": "jupyter_placement.panel.memory_timeline",
     "plan_memory": "jupyter_placement.memory",
     "limit_memory": "jupyter_placement.memory",
+    **dict.fromkeys(("Explanation", "Finding", "without_kernel"), "jupyter_placement.explain"),
+    "Kernels": "jupyter_placement.capture.kernels",
     "Recording": "jupyter_placement.recording",
+    "kernels": "jupyter_placement.capture.kernels",
     "record": "jupyter_placement.recording",
 }
 

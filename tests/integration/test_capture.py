@@ -77,6 +77,7 @@ def test_a_session_agrees_with_the_partitions_that_ran(tf: Any) -> None:
         "dtype": "float32",
         "shape": [2, 1],
         "bytes": 8,
+        "memory": "device",
         "transfer": False,
         "control": False,
     }

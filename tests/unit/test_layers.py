@@ -21,15 +21,15 @@ LAYERS = (
     ("capture", "dryrun", "memory"),
     ("log",),
     ("graphfile",),
-    ("placement", "summary", "devices"),
+    ("placement", "summary", "devices", "kernel_table"),
 )
 # The three sources stand beside each other: none knows another.
 APART = ("capture", "dryrun", "memory")
 # (importer, imported): the only ways up, and only inside a function.
-UPWARD = {("placement", "log.build")}  # Placement.from_log
+UPWARD = {("placement", "log.build"), ("placement", "explain")}  # Placement.from_log, .explain, .findings
 
 # Pure functions of text or of a Placement: Python's own modules and networkx.
-PURE = ("layout", "report", "colors", "log", "placement", "summary", "devices")
+PURE = ("layout", "report", "colors", "log", "placement", "summary", "devices", "explain", "kernel_table")
 PURE_MAY = {"networkx"}
 # Slow to import (TensorFlow 4 s): at the top of a file only where nothing works without it.
 HEAVY = {
