@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jupyter_placement.panel.memory_timeline import memory_timeline
     from jupyter_placement.panel.memory_view import memory_panel
     from jupyter_placement.placement import Counts, Device, Event, MemorySample, Placement, PlacementError
+    from jupyter_placement.reading import read_log
     from jupyter_placement.recording import Recording, record
 
 __version__ = "0.1.0"
@@ -33,6 +34,7 @@ __all__ = [
     "memory_panel",
     "memory_timeline",
     "plan_memory",
+    "read_log",
     "record",
     "unload_ipython_extension",
     "without_kernel",
@@ -49,6 +51,7 @@ _LATER = {
     "limit_memory": "jupyter_placement.memory",
     **dict.fromkeys(("Explanation", "Finding", "without_kernel"), "jupyter_placement.explain"),
     "Kernels": "jupyter_placement.capture.kernels",
+    "read_log": "jupyter_placement.reading",
     "Recording": "jupyter_placement.recording",
     "kernels": "jupyter_placement.capture.kernels",
     "record": "jupyter_placement.recording",

@@ -21,6 +21,7 @@ from jupyter_placement.panel.search_bar import SearchBar
 from jupyter_placement.panel.style import style_sheet
 from jupyter_placement.panel.timeline import TimelineBar
 from jupyter_placement.placement import MemorySample, Placement
+from jupyter_placement.report import static_bundle
 from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
 
 _HINT = (
@@ -74,6 +75,14 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
     def __repr__(self) -> str:
         # JupyterLab shows this where there is no kernel: widgets' own text would be their style sheet.
         return "<PlacementPanel: interactive while the kernel runs>"
+
+    def _ipython_display_(self, **options: Any) -> None:
+        """Show the panel, and with it what stays when the kernel is gone, if it has a Placement already."""
+        from IPython.display import display
+
+        display(self._repr_mimebundle_(**options), raw=True)
+        if self._placement is not None:
+            display(static_bundle(self._placement), raw=True)
 
     def update_memory(
         self,

@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / PACKAGE
 
 # Top first. A name is a module or a subpackage; what stands on one line may import each other, unless in APART.
 LAYERS = (
-    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "recording"),
+    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "recording", "reading"),
     ("panel",),
     ("layout", "report", "colors"),
     ("explain", "advise"),
