@@ -122,8 +122,8 @@ class SessionRecorder:
         if config is not None and not isinstance(config, tf.compat.v1.ConfigProto):
             return config  # TensorFlow says what is wrong with it
         changed = tf.compat.v1.ConfigProto()
-        if config is not None:
-            changed.CopyFrom(config)
+        # Without a configuration a session takes the eager context's, logical devices and all (session.py, 2.21).
+        changed.CopyFrom(self._private.context.context().config if config is None else config)
         changed.log_device_placement = True
         changed.allow_soft_placement = self._soft
         return changed
