@@ -113,7 +113,7 @@ class _GraphBuilder:
                 self._signatures,
                 known.types if known is not None and known.op == nodes.nodes[prefix + name]["op"] else None,
                 [prefix + one for one in asked.colocated] if asked is not None else [],
-                prefix + asked.assigned_as if asked is not None and asked.assigned_as else None,
+                prefix + asked.copies if asked is not None and asked.copies else None,
             )
 
     def _add_placed_inputs(self) -> None:

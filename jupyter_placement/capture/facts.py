@@ -47,7 +47,7 @@ class PlacementFacts:
       ``called_on``;
     - ``types``: type attributes by an operation's signature, and ``types_of`` those of nodes that differ;
     - ``colocated``: the ``loc:@`` groups of each node that asks for some;
-    - ``assigned_as``: nodes of a loop, each with the function's argument whose device it takes before placement;
+    - ``copies``: nodes that lowering put in, each with the node whose request it takes over;
     - ``references``: by operation type, the inputs that are references to a variable;
     - ``existing``: eager tensors that were there before the recording;
     - ``gpu``: why TensorFlow may use no GPU: how it was built, ``CUDA_VISIBLE_DEVICES``, the lines that tell;
@@ -70,7 +70,7 @@ class PlacementFacts:
         self._references: dict[str, list[int]] = {}
         self._graphs: dict[str, dict[str, Any]] = {}
         self._existing: list[str] = []
-        self._assigned_as: dict[str, str] = {}
+        self._copies: dict[str, str] = {}
         self._host_outputs: dict[str, set[int]] = {}
         self._host_inputs: dict[str, set[int]] = {}
 
@@ -90,7 +90,7 @@ class PlacementFacts:
         signatures: Signatures,
         types: dict[str, Any] | None,
         colocated: list[str],
-        assigned_as: str | None = None,
+        copies: str | None = None,
     ) -> None:
         """Note a node, whose edges must be there, and which of its tensors live in host memory.
 
@@ -104,15 +104,15 @@ class PlacementFacts:
             Its type attributes; ``None``: what its tensors tell of them.
         colocated : list of str
             Ids of the ``loc:@`` groups that it asks for.
-        assigned_as : str or None
-            Id of the function's argument whose device it takes before the placer begins.
+        copies : str or None
+            Id of the node whose request, and whose device before placement, it takes over.
         """
         data = self._graph.nodes[node]
         op = data["op"]
         if colocated:
             self._colocated[node] = colocated
-        if assigned_as is not None:
-            self._assigned_as[node] = assigned_as
+        if copies is not None:
+            self._copies[node] = copies
         if op is None:
             return
         if op not in self._kernels:
@@ -184,7 +184,7 @@ class PlacementFacts:
             "types": {key: types for key, types in self._types.items() if types},
             "types_of": self._types_of,
             "colocated": self._colocated,
-            "assigned_as": self._assigned_as,
+            "copies": self._copies,
             "references": self._references,
             "existing": self._existing,
             "gpu": gpu_facts(lines),

@@ -96,12 +96,15 @@ class Added:
         The node whose request, and whose device if it has one already, it takes over in place of its own.
     beside : Reference or None
         What it is to be beside (``loc:@``).
+    as_call : bool
+        Whether it is to be beside what the call asked to be beside, as is seen of a conditional's nodes in 2.21.
     """
 
     call: str
     requested: str
     like: Reference | None = None
     beside: Reference | None = None
+    as_call: bool = False
 
 
 def completed_request(own: str, caller: str) -> str:
@@ -180,6 +183,7 @@ class Lowering:
         self.edges: list[tuple[str, int, Reference]] = []
         self.controls: list[tuple[str, str]] = []
         self.added: dict[str, Added] = {}
+        self._as_call: set[str] = set()
 
     def lower(self, node: Any, inputs: Sequence[str], frame: Frame) -> list[Frame]:
         """Lower one node if TensorFlow did; return the bodies that stand in its place."""
@@ -193,7 +197,7 @@ class Lowering:
         for new in list(self.added)[before:]:
             added = self.added[new]
             own = requested if added.requested == _CALLERS else added.requested
-            self.added[new] = Added(name, own, added.like, added.beside)
+            self.added[new] = Added(name, own, added.like, added.beside, new in self._as_call)
         return bodies
 
     def _add(self, *names: str, like: Reference | None = None, beside: Reference | None = None) -> None:
@@ -252,6 +256,7 @@ class Lowering:
         for name in self._names.under(base):
             called = self._inline(name, function, sources)
             if called is not None:
+                self._add(name)  # stays as an IdentityN or NoOp where its outputs can be fetched
                 return called[0], called[1]
         return None
 
@@ -279,6 +284,7 @@ class Lowering:
             self._add(switch, like=source, beside=source)
         merges = self._names.under(f"{name}/output")
         self._add(*merges, *self._names.under(f"{name}/branch_executed"))
+        self._as_call.update(switch_predicate, *pivots, merges, self._names.under(f"{name}/branch_executed"))
         (then, then_outputs), (other, other_outputs) = (branch for branch in branches if branch is not None)
         for index, (merge, *outputs) in enumerate(zip(merges, then_outputs, other_outputs, strict=False)):
             self._edge(merge, *outputs)

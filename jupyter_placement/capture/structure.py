@@ -10,8 +10,6 @@ from jupyter_placement.capture.lowering import Frame, Lowering, NumberedNames, R
 from jupyter_placement.capture.signatures import Signatures
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-_ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
-
 Source = tuple[str, int]
 
 
@@ -35,8 +33,8 @@ class NodeFacts:
         Values of its type attributes, by name.
     source : (str, int) or None
         File and line that made it.
-    assigned_as : str or None
-        The function's argument whose device it takes before the placer begins.
+    copies : str or None
+        The node whose request, and whose device if it has one before the placer begins, it takes over.
     """
 
     op: str
@@ -47,18 +45,20 @@ class NodeFacts:
     compiled: int | None = None
     types: dict[str, Any] = field(default_factory=dict)
     source: Source | None = None
-    assigned_as: str | None = None
+    copies: str | None = None
 
 
 @dataclass
 class Structure:
     """Nodes by name, and the inputs of each: key, producer, and its output (-1 for a control edge).
 
-    ``added`` are the nodes that lowering put in; of these only request, colocation and source are known.
+    ``added`` are the nodes that lowering put in; of these only request, colocation and source are known. ``groups`` are
+    the colocation groups that lowered nodes asked for.
     """
 
     nodes: dict[str, NodeFacts] = field(default_factory=dict)
     added: dict[str, NodeFacts] = field(default_factory=dict)
+    groups: dict[str, list[str]] = field(default_factory=dict)
     inputs: dict[str, list[tuple[int | str, str, int]]] = field(default_factory=dict)
     _controls: dict[str, int] = field(default_factory=dict)
 
@@ -106,6 +106,9 @@ def structure_of(
             facts.source = made.get(node.name) or (caller.source if caller is not None else None)
             facts.colocated = [frame.prefix + one if one in inside else one for one in facts.colocated]
             frames.extend(lowering.lower(node, inputs, frame))
+            if node.name in frame.lowered:
+                # What stands under its name now is a new node.
+                structure.groups[name], facts.colocated = facts.colocated, []
     for frame in frames:
         for node, inputs in frame.nodes:
             consumer = frame.prefix + node.name
@@ -131,6 +134,8 @@ def _added(name: str, lowering: Lowering, structure: Structure) -> NodeFacts:
     added = lowering.added[name]
     caller = structure.nodes.get(added.call)
     facts = NodeFacts("", added.requested, source=caller.source if caller is not None else None)
+    if added.as_call:
+        facts.colocated.extend(structure.groups.get(added.call, ()))
     if added.beside is not None:
         facts.colocated.append(added.beside.resolve()[0])
     seen: set[str] = set()
@@ -144,7 +149,7 @@ def _added(name: str, lowering: Lowering, structure: Structure) -> NodeFacts:
         known = structure.nodes.get(name)
         if known is not None:
             facts.requested = known.requested
-            facts.assigned_as = name if known.op in _ARGUMENTS else None
+            facts.copies = name
         break
     return facts
 

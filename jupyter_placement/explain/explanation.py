@@ -87,13 +87,15 @@ def otherwise(rules: Rules, node: str, rule: Rule) -> str | None:
     if rules.kind(node) not in ("session", "function"):
         return None
     label = rules.graph.nodes[node]["graph"]
-    if rule.name in ("pinned", "pinned_partly"):
+    if rule.name in ("pinned", "pinned_partly", "no_such_device", "no_kernel"):
         return rules.other_placer(label, requests={node: ""}).place().get(node)
     if rule.name in ("colocated", "overridden"):
         kinds = {kind for _, kind in rules.placer(node).links.get(node, ())}
         if kinds == {"loc:@"}:
             return rules.other_placer(label, loose={node}).place().get(node)
         decider = rule.facts["decider"]
+        if rule.name == "overridden" and rule.facts["because"] in ("conflict", "unavailable"):
+            return rules.other_placer(label, requests={node: ""}).place().get(node)
         if rule.facts["because"] == "request":
             return rules.other_placer(label, requests={decider: ""}).place().get(node)
     return None

@@ -98,6 +98,7 @@ class Placer:
         self.soft = bool(placement.meta.get("soft_placement", True))
         self._facts: dict[str, Any] = placement.meta.get("explain") or {}
         self._kernels: dict[str, Any] = placement.meta.get("kernels") or {}
+        self._copies: dict[str, str] = self._facts.get("copies", {})
         self._requests = requests or {}
         self._loose = loose
         self.devices = [(name, spec) for name in placement.device_names() if (spec := parse_device(name)) is not None]
@@ -117,7 +118,10 @@ class Placer:
 
     def requested(self, node: str) -> str:
         """Return the requested device of a node."""
-        asked: str = self._requests.get(node, self.graph.nodes[node]["requested"])
+        for one in (node, self._copies.get(node, node)):
+            if one in self._requests:
+                return self._requests[one]
+        asked: str = self.graph.nodes[node]["requested"]
         return asked
 
     def supported(self, node: str) -> dict[str, int]:
@@ -175,7 +179,7 @@ class Placer:
 
     def assigned(self, node: str) -> str | None:
         """Return the device that a node has before the placer begins: that of a function's argument."""
-        argument = self._facts.get("assigned_as", {}).get(node, node)
+        argument = self._copies.get(node, node)
         data = self.graph.nodes[argument] if argument in self.graph else {}
         device: str | None = data.get("device")
         return device if data.get("op") in ARGUMENTS else None

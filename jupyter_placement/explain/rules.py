@@ -129,8 +129,9 @@ class Rules:
             beside = self.placer(node).result_of(node)
             if beside is not None and self.graph.nodes[beside]["device"] == device:
                 return Rule("result", {"beside": beside})
-        if node in self._facts.get("assigned_as", {}) and self.placer(node).assigned(node) == device:
-            return Rule("argument", {"of": self._facts["assigned_as"][node]})
+        copied = self._facts.get("copies", {}).get(node)
+        if copied is not None and self.placer(node).assigned(node) == device:
+            return Rule("argument", {"of": copied})
         if "GroupCrossDeviceControlEdges" in data["name"]:
             return self._control_group(node, device)
         return self._requested(node, data) if data["requested"] else self._free(node, data)

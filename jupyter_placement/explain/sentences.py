@@ -26,7 +26,9 @@ def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
     text = f"{data['name']}{op} {where}: {_WHY[rule.name](rules, node, data, facts)}"
     other = facts.get("otherwise")
     if other is not None:
-        what = "Without that request" if rule.name.startswith("pinned") else "Without that"
+        what = "Without that" if rule.name == "colocated" else "Without that request"
+        if rule.facts.get("because") == "request":
+            what = "Without the request of that operation"
         text += f" {what} it would {'still ' if other == data['device'] else ''}be on {short(other)}."
     return text
 
