@@ -1,12 +1,13 @@
 """TensorFlow device names: parse, upgrade, compare and shorten them.
 
-The rules are those of ``tensorflow/core/util/device_name_utils.cc``.
+The rules are those of ``tensorflow/core/util/device_name_utils.cc``. The functions for ``tf.device`` are reached from
+here too: ``variables_on``, ``round_robin``, ``by_scope``, ``balance_bytes``.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LOCAL_TASK = "/job:localhost/replica:0/task:0"
 
@@ -213,3 +214,11 @@ def sort_key(name: str) -> tuple[str, int, int, bool, str, int]:
     spec = parse_device(name) or DeviceSpec()
     kind = spec.type or ""
     return (spec.job or "", spec.replica or 0, spec.task or 0, kind != "CPU", kind, spec.id or 0)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("variables_on", "round_robin", "by_scope", "balance_bytes"):
+        from jupyter_placement import device_functions  # it needs this module
+
+        return getattr(device_functions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ LAYERS = (
     ("capture", "dryrun", "memory"),
     ("log",),
     ("graphfile",),
-    ("placement", "summary", "devices", "kernel_table"),
+    ("placement", "summary", "devices", "device_functions", "kernel_table"),
 )
 # The three sources stand beside each other: none knows another.
 APART = ("capture", "dryrun", "memory")
@@ -29,7 +29,18 @@ APART = ("capture", "dryrun", "memory")
 UPWARD = {("placement", "log.build"), ("placement", "explain")}  # Placement.from_log, .explain, .findings
 
 # Pure functions of text or of a Placement: Python's own modules and networkx.
-PURE = ("layout", "report", "colors", "log", "placement", "summary", "devices", "explain", "kernel_table")
+PURE = (
+    "layout",
+    "report",
+    "colors",
+    "log",
+    "placement",
+    "summary",
+    "devices",
+    "device_functions",
+    "explain",
+    "kernel_table",
+)
 PURE_MAY = {"networkx"}
 # Slow to import (TensorFlow 4 s): at the top of a file only where nothing works without it.
 HEAVY = {
