@@ -62,7 +62,7 @@ class Output:
 
         if self._panel is not None:
             self._panel.show(placement)
-        display(static_bundle(placement), raw=True)
+        display(static_bundle(placement, below_panel=self._panel is not None), raw=True)
 
     def save(self, placement: Placement, path: str) -> None:
         """Save the Placement, and say where it is or why not."""

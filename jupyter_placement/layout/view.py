@@ -56,7 +56,7 @@ def layout(tree: ScopeTree, opened: Sequence[str] = (), width: float = WIDTH, ma
         Boxes and lines.
     """
     shown, closed = _bounded(tree, opened, max_marks)
-    order = sorted(shown, key=lambda scope: scope.depth)
+    order = sorted(shown, key=lambda scope: (scope.depth, scope.path))
     frames: dict[Scope, _Frame] = {}
     for scope in reversed(order):
         frames[scope] = _arrange(tree, scope, shown, frames, max(width - 2 * PAD * scope.depth, width / 2))

@@ -86,7 +86,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
 
         display(self._repr_mimebundle_(**options), raw=True)
         if self._placement is not None:
-            display(static_bundle(self._placement), raw=True)
+            display(static_bundle(self._placement, below_panel=True), raw=True)
 
     def update_memory(
         self,

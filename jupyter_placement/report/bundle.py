@@ -12,16 +12,22 @@ from dataclasses import asdict
 from typing import Any
 
 from jupyter_placement.placement import MIME_TYPE, Event, Placement, PlacementError
-from jupyter_placement.report.document import html_summary
+from jupyter_placement.report.document import CLASS, html_summary
 from jupyter_placement.report.picture import svg_picture
 from jupyter_placement.summary import summary_text
 
 PLAIN_NODES = 500
 LARGEST = 900_000
 ENCODING = "gzip+base64"
+# In a trusted notebook that is opened again JupyterLab 4.6 writes "Error displaying widget: model not found", a bare
+# text, where the panel was. Where this rule is stripped, the widget's own text stands there instead.
+_NO_EMPTY_WIDGET = (
+    f"<style>.jp-OutputArea:has(.{CLASS}) > .jp-OutputArea-child > .jp-OutputArea-output:not(:has(*))"
+    "{display:none}</style>"
+)
 
 
-def static_bundle(placement: Placement) -> dict[str, Any]:
+def static_bundle(placement: Placement, *, below_panel: bool = False) -> dict[str, Any]:
     """Make the output that stays in a notebook: JSON form, picture, script-free HTML and text.
 
     The JSON form of more than 500 operations is compressed. When even that is too large for a notebook, the log lines
@@ -31,6 +37,8 @@ def static_bundle(placement: Placement) -> dict[str, Any]:
     ----------
     placement : Placement
         What to show.
+    below_panel : bool
+        Whether a live panel is shown above it: when the notebook is opened again, nothing shall stand in its place.
 
     Returns
     -------
@@ -48,6 +56,8 @@ def static_bundle(placement: Placement) -> dict[str, Any]:
         "text/html": html_summary(placement, picture=picture),
         MIME_TYPE: _json_form(placement, LARGEST),
     }
+    if below_panel:
+        bundle["text/html"] += _NO_EMPTY_WIDGET
     if picture:
         bundle["image/svg+xml"] = picture
     return bundle
