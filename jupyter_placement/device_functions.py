@@ -1,8 +1,8 @@
-"""Functions for ``tf.device(...)`` that choose a device for each operation as it is made.
+"""Functions for ``tf.compat.v1.device(...)`` that choose a device for each operation as it is made.
 
 TensorFlow calls such a function once for each operation that is added to a graph, in a ``tf.Graph`` and inside
-``tf.function`` alike, and takes what it returns as the requested device. Eager operations have no graph: there
-``tf.device`` takes no function.
+``tf.function`` alike, and takes what it returns as the requested device. ``tf.device`` of TensorFlow 2 takes no
+function, and eager operations have no graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorFlow device names: parse, upgrade, compare and shorten them.
 
-The rules are those of ``tensorflow/core/util/device_name_utils.cc``. The functions for ``tf.device`` are reached from
-here too: ``variables_on``, ``round_robin``, ``by_scope``, ``balance_bytes``.
+The rules are those of ``tensorflow/core/util/device_name_utils.cc``. The functions for ``tf.compat.v1.device`` are
+reached from here too: ``variables_on``, ``round_robin``, ``by_scope``, ``balance_bytes``.
 """
 
 from __future__ import annotations

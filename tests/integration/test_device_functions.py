@@ -1,4 +1,4 @@
-"""The functions for ``tf.device``, shown by where TensorFlow then places what."""
+"""The functions for ``tf.compat.v1.device``, shown by where TensorFlow then places what."""
 
 from __future__ import annotations
 
