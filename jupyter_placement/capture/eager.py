@@ -29,7 +29,8 @@ class EagerRecorder:
     private : PrivateTensorFlow
         TensorFlow's private names.
     before, after : callable
-        Called as ``call = before(name, inputs)`` and ``after(call)`` around an operation that is a function's name.
+        Called as ``call = before(name, inputs)`` and ``after(call, error)`` around an operation that is a function's
+        name.
 
     Attributes
     ----------
@@ -47,7 +48,7 @@ class EagerRecorder:
         self,
         private: PrivateTensorFlow,
         before: Callable[[str, Sequence[Any]], Any],
-        after: Callable[[Any], None],
+        after: Callable[[Any, BaseException | None], None],
     ) -> None:
         self._private = private
         self._before = before
@@ -103,12 +104,17 @@ class EagerRecorder:
             else:
                 call = self._before(op, inputs)
                 began = time.monotonic()
+                failure: BaseException | None = None
                 try:
                     outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
+                except BaseException as error:
+                    failure = error
+                    raise
                 finally:
                     if len(self.steps) < MAXIMUM_STEPS:
                         self.steps.append((began, time.monotonic()))
-                    self._after(call)
+                    self._after(call, failure)
+                    failure = None  # else the error and this frame would hold each other
             self._note(op, named.get("name"), ctx.device_name, (inputs,), outputs)
             return outputs
 

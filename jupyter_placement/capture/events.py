@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jupyter_placement.capture.failures import placement_failure
 from jupyter_placement.capture.sources import UserFrames
-from jupyter_placement.log import EventRecord, parse_placement_error, read_log
+from jupyter_placement.log import EventRecord, read_log
 from jupyter_placement.log.build import fallback_events
 from jupyter_placement.log.messages import explain_event
 from jupyter_placement.placement import Event, Placement
@@ -27,9 +28,11 @@ def placement_events(placement: Placement, lines: Sequence[str], error: BaseExce
     records = [record for record in found if isinstance(record, EventRecord)]
     if error is not None:
         text = str(error)
-        record = parse_placement_error(text)
+        record = placement_failure(text)
         if record is not None and record not in records:
             details = dict(record.details)
+            if record.kind == "unknown_device" and not details.get("available"):
+                details["available"] = [device.name for device in placement.devices]
             frames = UserFrames()
             source = frames.named(frames.raised(error))
             if source is not None:

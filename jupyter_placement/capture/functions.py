@@ -8,6 +8,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 from jupyter_placement.capture.datasets import dataset_functions
+from jupyter_placement.capture.failures import placement_failure
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
@@ -142,13 +143,16 @@ class FunctionRecorder:
             self._log(True)
         return function, tuple(tensor.device for tensor in inputs), self._context.device_name or ""
 
-    def after(self, call: _Call | None) -> None:
+    def after(self, call: _Call | None, error: BaseException | None = None) -> None:
         """Find out where the operations of a function were placed that has run, or failed."""
         if call is not None:
             with self._lock:
                 self._running -= 1
                 self._log(self._running > 0)
-                self._collect(*call)
+                if error is not None and placement_failure(str(error)) is not None:
+                    self._collect()  # it was not placed, and would be placed again under other rules
+                else:
+                    self._collect(*call)
 
     def _begin(self, context: Any) -> None:
         if self._context is None:

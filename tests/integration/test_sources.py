@@ -1,0 +1,94 @@
+"""Which line made an operation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jupyter_placement import Placement, record
+from tests.kernel import Kernel
+
+HERE = __file__
+
+
+def sources(placement: Placement) -> dict[str, tuple[str, int]]:
+    return {data["name"]: data["source"] for _, data in placement.graph.nodes(data=True)}
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+def model(x: Any) -> Any:
+    import tensorflow as tf
+
+    y = tf.nn.relu(x, name="first")
+    return tf.cond(tf.reduce_sum(y) > 0.0, lambda: y * 2.0, lambda: y - 1.0, name="choice")
+
+
+@pytest.mark.tensorflow
+def test_a_function_a_branch_and_a_session() -> None:
+    import tensorflow as tf
+
+    with record(interval=60) as recording:
+        tf.function(model)(tf.ones([2]))
+    assert recording.placement is not None
+    found = sources(recording.placement)
+    assert found["first"] == (HERE, line_of(model, "relu"))
+    pivot = next(name for name in found if name.startswith("choice/pivot_t/"))
+    assert found[pivot] == (HERE, line_of(model, "tf.cond"))
+    assert found["choice/then/_0/choice/mul"] == (HERE, line_of(model, "tf.cond"))
+    with record(interval=60) as recording, tf.Graph().as_default():
+        model(tf.ones([2]))
+        with tf.compat.v1.Session() as session:
+            session._extend_graph()
+    assert recording.placement is not None
+    assert sources(recording.placement)["first"] == (HERE, line_of(model, "relu"))
+
+
+@pytest.mark.tensorflow
+def test_a_keras_layer_is_the_line_that_calls_the_model() -> None:
+    import keras
+    import tensorflow as tf
+
+    layer = keras.layers.Dense(2)
+    layer.build([None, 3])
+
+    @tf.function
+    def call(x: Any) -> Any:
+        return layer(x)
+
+    with record(interval=60) as recording:
+        call(tf.ones([1, 3]))
+    assert recording.placement is not None
+    made = [
+        data for _, data in recording.placement.graph.nodes(data=True) if data["op"] in ("MatMul", "BiasAdd", "AddV2")
+    ]
+    assert made and {data["source"] for data in made} == {(HERE, line_of(call.python_function, "layer(x)"))}
+
+
+@pytest.mark.kernel
+def test_a_cell_and_its_line(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    kernel.run(
+        "%%placement --quiet\nx = tf.ones([2])\n\nwith tf.device('CPU:0'):\n    y = tf.nn.relu(x, name='mine')\n"
+        "@tf.function\ndef f(a):\n    return tf.nn.softmax(a, name='inner')\nz = f(y)"
+    )
+    text = kernel.run(
+        "print({d['op']: d['source'] for _, d in _placement.graph.nodes(data=True) if d['op'] in ('Relu', 'Softmax')})"
+    ).stdout
+    assert "'Relu': ('Cell In[2]', 5)" in text
+    assert "'Softmax': ('Cell In[2]', 8)" in text
+
+
+@pytest.mark.kernel
+def test_an_error_of_hard_placement_names_its_line_above_tensorflows_text(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    kernel.run("%%placement --hard --quiet\nwith tf.device('GPU:3'):\n    x = tf.ones([2]) + 1.0")
+    text = kernel.run("f = _placement.findings()[0]\nprint(f.kind, f.where(), f.message)").stdout
+    assert "error Cell In[2], line 3" in text
+    assert "TensorFlow does not have" in text
