@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_placement.capture.lowering import Frame, Lowering, NumberedNames, Reference, completed_request
+from jupyter_placement.capture.frames import Frame, Reference, completed_request
+from jupyter_placement.capture.lowering import Lowering, NumberedNames
 from jupyter_placement.capture.signatures import Signatures
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})

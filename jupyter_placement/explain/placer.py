@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.devices import DeviceSpec, parse_device
+from jupyter_placement.explain.requests import OPEN, Group, compatible, intersection, matches, merged, overridden, rank
 from jupyter_placement.kernel_table import signature, supported_types
 from jupyter_placement.placement import Placement
 
 ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
 RESULTS = frozenset({"_Retval", "_DeviceRetval"})
 METADATA = frozenset({"Shape", "Size", "Rank"})
-OPEN = DeviceSpec()
-# Device types by TensorFlow's priority of their factories; what is not known here comes between.
-_PRIORITY = {"GPU": 210, "CPU": 70, "XLA_GPU": 50, "XLA_CPU": 50}
 _DATASET = re.compile(r".*Dataset(V\d)?")
 # input_colocation_exemption_registry.h: these hand resources on to the operations of a function.
 _EXEMPT = frozenset(
@@ -41,31 +38,6 @@ _EXEMPT = frozenset(
         "BatchFunction",
     }
 )
-
-
-@dataclass
-class Group:
-    """Nodes that must be on one device.
-
-    Attributes
-    ----------
-    members : list of str
-        Their ids.
-    strong : DeviceSpec
-        What function arguments and the makers of variables ask for: it is not overridden.
-    asked : DeviceSpec
-        What all of them ask for.
-    kinds : dict of str to int
-        Device types that have a kernel for each of them, with priority.
-    broken : bool
-        Whether no device type has one for all.
-    """
-
-    members: list[str]
-    strong: DeviceSpec = OPEN
-    asked: DeviceSpec = OPEN
-    kinds: dict[str, int] = field(default_factory=dict)
-    broken: bool = False
 
 
 class Placer:
@@ -103,7 +75,7 @@ class Placer:
         self._loose = loose
         self.devices = [(name, spec) for name in placement.device_names() if (spec := parse_device(name)) is not None]
         self.default = self._matching_default(called_on)
-        self.device_kinds = sorted({spec.type or "" for _, spec in self.devices}, key=lambda kind: -_rank(kind))
+        self.device_kinds = sorted({spec.type or "" for _, spec in self.devices}, key=lambda kind: -rank(kind))
         self._supported: dict[tuple[str, str], dict[str, int]] = {}
         self.groups: dict[str, Group] = {}
         self.links: dict[str, list[tuple[str, str]]] = {}
@@ -114,7 +86,7 @@ class Placer:
         spec = parse_device(called_on) if called_on else None
         if spec is None:
             return None
-        return next((name for name, one in self.devices if _matches(one, spec)), None)
+        return next((name for name, one in self.devices if matches(one, spec)), None)
 
     def requested(self, node: str) -> str:
         """Return the requested device of a node."""
@@ -209,24 +181,24 @@ class Placer:
         if a is b:
             return
         asked = b.asked
-        if kind != "loc:@" and not _compatible(a.asked, asked):
-            asked = _overridden(a.asked, b.strong)
-        merged, strong = _merged(a.asked, asked), _merged(a.strong, b.strong)
+        if kind != "loc:@" and not compatible(a.asked, asked):
+            asked = overridden(a.asked, b.strong)
+        both, strong = merged(a.asked, asked), merged(a.strong, b.strong)
         if (
-            merged is None
+            both is None
             or strong is None
-            or not _compatible(a.strong, b.strong)
-            or (not self.soft and not _compatible(a.asked, asked))
+            or not compatible(a.strong, b.strong)
+            or (not self.soft and not compatible(a.asked, asked))
         ):
             return
-        kinds = _intersection(a.kinds, b.kinds)
+        kinds = intersection(a.kinds, b.kinds)
         if not kinds:
             a.broken = b.broken = True
             return
         if len(a.members) < len(b.members):
             a, b = b, a
         a.strong, a.kinds = strong, kinds
-        a.asked = _overridden(merged, strong)
+        a.asked = overridden(both, strong)
         for member in b.members:
             self.groups[member] = a
         a.members.extend(b.members)
@@ -258,9 +230,9 @@ class Placer:
 
     def _filtered(self, spec: DeviceSpec, kinds: Mapping[str, int]) -> list[str]:
         fitting = [
-            (name != self.default, -kinds[one.type], -_rank(one.type), name)
+            (name != self.default, -kinds[one.type], -rank(one.type), name)
             for name, one in self.devices
-            if one.type is not None and one.type in kinds and _matches(one, spec)
+            if one.type is not None and one.type in kinds and matches(one, spec)
         ]
         return [name for *_, name in sorted(fitting)]
 
@@ -316,7 +288,12 @@ class Placer:
     def producers(self, node: str) -> Iterable[str]:
         """Return the producers of a node's inputs, data before control."""
         edges = self.graph.in_edges(node, keys=True)
-        return [producer for producer, _, key in sorted(edges, key=_input_order)]
+        return [
+            producer
+            for producer, _, key in sorted(
+                edges, key=lambda one: (isinstance(one[2], str), len(str(one[2])), str(one[2]))
+            )
+        ]
 
 
 def is_generator(graph: Any, node: str) -> bool:
@@ -325,56 +302,3 @@ def is_generator(graph: Any, node: str) -> bool:
     if not isinstance(dtype, str) or dtype.endswith("_ref"):
         return False
     return all(data["control"] for *_, data in graph.in_edges(node, data=True))
-
-
-def _input_order(edge: tuple[str, str, int | str]) -> tuple[bool, int, str]:
-    key = str(edge[2])
-    return key.startswith("^"), len(key), key
-
-
-def _rank(kind: str | None) -> int:
-    return _PRIORITY.get(kind or "", 200)
-
-
-def _matches(device: DeviceSpec, spec: DeviceSpec) -> bool:
-    return all(wanted is None or wanted == given for wanted, given in zip(spec, device, strict=True))
-
-
-def _compatible(a: DeviceSpec, b: DeviceSpec) -> bool:
-    return all(x is None or y is None or x == y for x, y in zip(a, b, strict=True))
-
-
-def _merged(a: DeviceSpec, b: DeviceSpec) -> DeviceSpec | None:
-    """Merge two requests (``MergeDevNames`` with soft placement): types or numbers that differ are dropped."""
-    if a == b or b == OPEN:
-        return a
-    if a == OPEN:
-        return b
-    if not _compatible(a._replace(type=None, id=None), b._replace(type=None, id=None)):
-        return None
-    job = a.job if a.job is not None else b.job
-    replica = a.replica if a.replica is not None else b.replica
-    task = a.task if a.task is not None else b.task
-    if a.type is not None and b.type is not None and a.type != b.type:
-        return DeviceSpec(job, replica, task, None, None)
-    kind = a.type if a.type is not None else b.type
-    if a.id is not None and b.id is not None and a.id != b.id:
-        return DeviceSpec(job, replica, task, kind, None)
-    return DeviceSpec(job, replica, task, kind, a.id if a.id is not None else b.id)
-
-
-def _overridden(a: DeviceSpec, strong: DeviceSpec) -> DeviceSpec:
-    if strong == OPEN or a == strong:
-        return a
-    return DeviceSpec(*(s if s is not None else own for own, s in zip(a, strong, strict=True)))  # type: ignore[arg-type]
-
-
-def _intersection(a: dict[str, int], b: dict[str, int]) -> dict[str, int]:
-    if a == b and list(a) == list(b):
-        return a
-    first, second = {k: v for k, v in a.items() if k in b}, {k: v for k, v in b.items() if k in a}
-    if any(second.values()) and not any(first.values()):
-        return second
-    if any(first.values()) and any(second.values()) and list(first) != list(second):
-        return dict.fromkeys(sorted(first, key=lambda kind: -_rank(kind)), 0)
-    return first

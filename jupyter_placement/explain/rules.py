@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.devices import parse_device, satisfies
-from jupyter_placement.explain.placer import ARGUMENTS, METADATA, OPEN, RESULTS, Placer, is_generator
+from jupyter_placement.explain.placer import ARGUMENTS, METADATA, RESULTS, Placer, is_generator
+from jupyter_placement.explain.requests import OPEN
 from jupyter_placement.placement import Placement
 
 # Each rule, with the one word of the data model for it.
