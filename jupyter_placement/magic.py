@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
+import keyword
+import os
 import re
 import sys
 import weakref
@@ -49,6 +51,7 @@ class PlacementMagics(Magics):
         self._shell: Any = shell
         self._info: Any = None
         self._run: _Run | None = None
+        self._outputs: dict[str, Output] = {}
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
@@ -62,7 +65,10 @@ class PlacementMagics(Magics):
         shell.display_formatter.mimebundle_formatter.for_type(Placement, _mime_bundle)
 
     def remove(self) -> None:
-        """Take everything out of the shell again."""
+        """Take everything out of the shell again; a cell that is being recorded is shown as far as it came."""
+        run, self._run = self._run, None
+        if run is not None:
+            self._finish(run, None)
         shell = self._shell
         shell.input_transformers_cleanup.remove(self.transform)
         shell.events.unregister("pre_run_cell", self.cell_begins)
@@ -175,11 +181,16 @@ class PlacementMagics(Magics):
     def _parse(self, line: str) -> argparse.Namespace:
         try:
             arguments: argparse.Namespace = parse_argstring(self.placement, line)
-        except UsageError as error:
+        except (UsageError, ValueError) as error:  # ValueError: a quotation that does not end
             usage = self.placement.parser.format_usage().replace("::", "").strip()
             raise UsageError(f"{error}\n{usage}\nSee %%placement? for what they mean.") from None
-        if arguments.output is not None and not arguments.output.isidentifier():
-            raise UsageError(f"-o needs a name for a variable, not {arguments.output!r}.")
+        name = arguments.output
+        if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+            raise UsageError(f"-o needs a name for a variable, not {name!r}.")
+        if arguments.save is not None:
+            arguments.save = os.path.expandvars(os.path.expanduser(_unquoted(arguments.save)))
+            if not arguments.save:
+                raise UsageError("--save needs the name of a file.")
         if arguments.cpus is not None and arguments.cpus < 1:
             raise UsageError(f"--cpus needs a number from 1 on, not {arguments.cpus}.")
         if not 0.05 <= arguments.interval <= 3600:
@@ -213,6 +224,12 @@ class PlacementMagics(Magics):
         except BaseException:
             recording.stop()
             raise
+        cell = getattr(self._info, "cell_id", None)
+        if cell is not None:
+            # The output of the cell's last run is gone from the notebook; its panel would stay in the kernel.
+            if cell in self._outputs:
+                self._outputs[cell].close()
+            self._outputs[cell] = output
         return _Run(self._info, arguments, recording, output)
 
     def _finish(self, run: _Run, error: BaseException | None) -> None:
@@ -246,6 +263,17 @@ def split_statement(line: str) -> tuple[str, str]:
         if match[0] in _WITH_VALUE:
             value = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\S+)").match(line, position)
             position = value.end() if value is not None else len(line)
+
+
+def _unquoted(text: str) -> str:
+    """Take the quotation marks off an option's value: IPython leaves them on.
+
+    Examples
+    --------
+    >>> _unquoted('"my run"'), _unquoted("run")
+    ('my run', 'run')
+    """
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def uninstall(shell: Any) -> None:

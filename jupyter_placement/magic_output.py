@@ -51,6 +51,12 @@ class Output:
         if self._panel is not None:
             self._panel.update_memory(samples, elapsed, notes, self.cards())
 
+    def close(self) -> None:
+        """Free the panel."""
+        if self._panel is not None:
+            self._panel.close()
+            self._panel = None
+
     def end(self, placement: Placement) -> None:
         """Show what was found."""
         if self._text:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import networkx as nx
 
+from jupyter_placement.checking import MalformedError, checked_json
 from jupyter_placement.devices import device_type, short_device, sort_key
 
 if TYPE_CHECKING:
@@ -320,10 +321,11 @@ class Placement:
         try:
             if data["version"] != 1:
                 raise PlacementError(
-                    f"this is version {data['version']} of the placement format; this jupyter-placement reads "
+                    f"this is version {data['version']!r} of the placement format; this jupyter-placement reads "
                     "version 1: install a newer one"
                 )
-            graph: Any = nx.node_link_graph(data["graph"], directed=True, multigraph=True, edges="edges")
+            checked = checked_json(data, NODE_DEFAULTS, EDGE_DEFAULTS)
+            graph: Any = nx.node_link_graph(checked, directed=True, multigraph=True, edges="edges")
             for _, attributes in graph.nodes(data=True):
                 if attributes.get("source") is not None:
                     attributes["source"] = tuple(attributes["source"])
@@ -339,6 +341,8 @@ class Placement:
                 memory=[_known(MemorySample, item) for item in data["memory"]],
                 meta=dict(data["meta"]),
             )
+        except MalformedError as error:
+            raise PlacementError(f"this is not a placement that jupyter-placement saved: {error}") from error
         except (KeyError, TypeError, AttributeError, nx.NetworkXError) as error:
             raise PlacementError(f"this is not a placement that jupyter-placement saved ({error!r})") from error
 
@@ -369,6 +373,9 @@ class Placement:
         """
         from jupyter_placement.log.build import placement_from_log  # the layer above
 
+        given: list[Any] = path_or_text if isinstance(path_or_text, list) else [path_or_text]
+        if not given or not all(isinstance(one, str | bytes | os.PathLike) or hasattr(one, "read") for one in given):
+            raise PlacementError("from_log needs a file, the log's text, or several of them in a list")
         return placement_from_log(path_or_text, graph)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -390,6 +397,8 @@ class Placement:
             When the file cannot be written.
         """
         target = Path(path)
+        if not target.name or target.is_dir():
+            raise PlacementError(f"the placement could not be saved to {str(path)!r}: that is a folder, not a file")
         if target.suffix != ".json":
             target = target.with_name(target.name + SUFFIX)
         partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
@@ -413,10 +422,10 @@ class Placement:
             When the file is not there, or is no saved placement.
         """
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            data = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise PlacementError(f"{path} cannot be read: {error.strerror or error}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PlacementError(f"{path} is not a saved placement: it is not JSON ({error})") from error
         if not isinstance(data, dict):
             raise PlacementError(f"{path} is not a saved placement: it holds no JSON object")

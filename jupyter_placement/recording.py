@@ -25,6 +25,7 @@ from jupyter_placement.capture.private import (
     PrivateTensorFlow,
     UnsupportedTensorFlowError,
     current_context,
+    logs_itself,
     private_tensorflow,
 )
 from jupyter_placement.capture.records import LineCollector
@@ -78,6 +79,8 @@ class Recording:
         self._lines = LineCollector()
         self._captured = Captured()
         self._streams = StreamFilter(self._lines.take, self._lines.take_text)
+        self._lines.drain, self._lines.follow = self._streams.drain, self._streams.follow
+        self._lines.always = logs_itself
         self._sampler = MemorySampler(interval=interval, on_sample=on_memory)
         self._private: PrivateTensorFlow | None = None
         self._eager: EagerRecorder | None = None
@@ -86,6 +89,7 @@ class Recording:
         self._hooks = ExitStack()
         self._began = 0.0
         self._when = ""
+        self._running = False
 
     def start(self) -> None:
         """Begin to record.
@@ -95,6 +99,8 @@ class Recording:
         PlacementError
             When another recording is under way, or TensorFlow runs with another number of logical CPU devices.
         """
+        if self._when:
+            raise PlacementError("A recording records once: make another one.")
         if not _ONE_AT_A_TIME.acquire(blocking=False):
             raise PlacementError("A placement recording is under way already: they cannot be nested.")
         with ExitStack() as undo:
@@ -108,6 +114,7 @@ class Recording:
             importing.install()
             self._hooks.callback(importing.uninstall)
             self._sampler.start()
+            self._running = True
             undo.pop_all()
 
     def stop(self, error: BaseException | None = None) -> Placement:
@@ -117,7 +124,15 @@ class Recording:
         ----------
         error : BaseException or None
             What the recorded code raised; a placement error becomes an event.
+
+        Raises
+        ------
+        PlacementError
+            When the recording is not under way.
         """
+        if not self._running:
+            raise PlacementError("This recording is not under way: it has not been started, or has ended already.")
+        self._running = False
         duration = time.monotonic() - self._began
         with ExitStack() as last:
             last.callback(_ONE_AT_A_TIME.release)
@@ -146,7 +161,9 @@ class Recording:
         self._private = private
         self._set_soft_placement(private)
         drain = self._streams.drain
-        self._functions = FunctionRecorder(private, self._lines, drain, self._captured, self._known)
+        self._functions = FunctionRecorder(
+            private, self._lines, drain, self._captured, self._known, self._streams.intact
+        )
         self._sessions = SessionRecorder(private, self._lines, drain, self._captured, self._soft)
         self._eager = EagerRecorder(private, self._functions.before, self._functions.after)
         for recorder in (self._functions, self._sessions, self._eager):

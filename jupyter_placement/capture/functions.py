@@ -40,6 +40,8 @@ class FunctionRecorder:
         Where the graphs go.
     known : mapping of AtomicFunction to CapturedGraph
         Functions that an earlier recording saw: TensorFlow tells of each only once.
+    intact : callable
+        Tells whether what TensorFlow logs arrives here.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class FunctionRecorder:
         drain: Callable[[], None],
         captured: Captured,
         known: KnownFunctions,
+        intact: Callable[[], bool] = lambda: True,
     ) -> None:
         self._private = private
         self._lines = lines
         self._drain = drain
         self._captured = captured
         self._known = known
+        self._intact = intact
         self._lock = threading.RLock()
         self._seen: set[str] = set()
         self._atomic: dict[str, weakref.ref[Any]] = {}
@@ -140,6 +144,7 @@ class FunctionRecorder:
                 return None
             self._collect()
             self._running += 1
+            self._lines.expect(True)
             self._log(True)
         return function, tuple(tensor.device for tensor in inputs), self._context.device_name or ""
 
@@ -149,6 +154,7 @@ class FunctionRecorder:
             with self._lock:
                 self._running -= 1
                 self._log(self._running > 0)
+                self._lines.expect(False)
                 if error is not None and placement_failure(str(error)) is not None:
                     self._collect()  # it was not placed, and would be placed again under other rules
                 else:
@@ -164,10 +170,12 @@ class FunctionRecorder:
                     "optimised away have no device here."
                 )
             context.enable_graph_collection()
+            # What an earlier recording left, of a function that failed say, is not this one's.
+            context.export_run_metadata()
 
     def _log(self, on: bool) -> None:
-        self._lines.listening = on
-        if self._switch is not None:
+        # Where the code has put a file of its own on a descriptor, the log would go there.
+        if self._switch is not None and (not on or self._intact()):
             self._switch(on)
 
     def _collect(self, *call: Any) -> None:
@@ -180,7 +188,8 @@ class FunctionRecorder:
         self._records.extend(self._lines.pop())
         metadata = self._context.export_run_metadata()
         if metadata is not None:
-            self._collected.extend(metadata.function_graphs)
+            # A function that could not be placed is told of only when something else runs, and has no graph after.
+            self._collected.extend(item for item in metadata.function_graphs if item.post_optimization_graph.node)
         if call:
             self._called.append(call)
         if self._running == 0:

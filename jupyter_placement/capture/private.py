@@ -101,6 +101,12 @@ def current_context() -> Any | None:
     return context if context is not None and getattr(context, "_initialized", False) else None
 
 
+def logs_itself() -> bool:
+    """Tell whether the user has ``tf.debugging.set_log_device_placement`` on; TensorFlow is not imported for it."""
+    module = sys.modules.get("tensorflow.python.eager.context")
+    return bool(getattr(getattr(module, "_context", None), "_log_device_placement", False))
+
+
 def log_switch(context: Any) -> Callable[[bool], None] | None:
     """Return a function that switches TensorFlow's placement log for functions on and off.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jupyter_placement.log import EagerRecord, PlacementRecord, is_log_header, is_twin, parse_line
@@ -22,8 +23,13 @@ class LineCollector:
         The last other lines on descriptor 2.
     read, matched, duplicate : int
         Lines read; those that told a placement; those that told one again.
-    listening : bool
-        Whether TensorFlow may write lines of the log through ``sys.stdout``.
+    drain : callable
+        Waits until the lines that were written have arrived.
+    follow : callable
+        Called with whether lines are expected, to watch a ``sys.stdout`` that the code has put in the place of the one
+        before.
+    always : callable
+        Tells whether the code has TensorFlow's placement log switched on itself.
     own_log : bool
         Whether other log lines of TensorFlow are taken as well: they tell of what a recording itself has TensorFlow do.
     """
@@ -32,22 +38,35 @@ class LineCollector:
         self.lines: list[str] = []
         self.other: list[str] = []
         self._found: dict[int, list[PlacementRecord]] = {1: [], 2: []}
-        self.listening = False
         self.own_log = False
+        self.drain: Callable[[], None] = lambda: None
+        self.follow: Callable[[bool], None] = lambda on: None
+        self.always: Callable[[], bool] = lambda: False
+        self._expected = 0
+        self._lock = threading.Lock()
         self.read = 0
         self.duplicate = 0
         self.matched = 0
+
+    def expect(self, on: bool) -> None:
+        """Begin or end to expect lines of the log from this process; what was written before is sorted out first."""
+        self.drain()
+        with self._lock:
+            self._expected += 1 if on else -1
+            self.follow(self._expected > 0)
 
     def take(self, descriptor: int, line: str) -> bool:
         """Note a line if it is one of the placement log; tell whether it is."""
         self.read += 1
         record = parse_line(line)
+        if record is not None and not self._expected and not self.always():
+            record = None  # a child process's, or the code's own: TensorFlow has nothing to log here now
         if isinstance(record, PlacementRecord):
             self._found[descriptor].append(record)
             if descriptor == 1:
                 self.lines.append(line)
             return True
-        if isinstance(record, EagerRecord) or is_log_header(line):
+        if isinstance(record, EagerRecord) or (self._expected and is_log_header(line)):
             self.lines.append(line)
             return True
         if self.own_log and is_twin(line):
@@ -63,7 +82,7 @@ class LineCollector:
         Where Python has registered as TensorFlow's log listener, a new session's table of devices and the lines of
         eager operations are printed by Python (seen on 2.21).
         """
-        if not self.listening:
+        if not self._expected and not self.always():
             return False
         lines = text.splitlines()
         if not lines or not all(

@@ -74,7 +74,8 @@ def place_again(
         return tf.cond(wanted, run, lambda: tf.constant(0))
 
     options = context.function_call_options
-    lines.own_log = lines.listening = True
+    lines.own_log = True
+    lines.expect(True)
     try:
         concrete = placement.get_concrete_function(tf.TensorSpec([], tf.bool))
         never = tf.constant(False)
@@ -92,7 +93,8 @@ def place_again(
             switch(False)
         context.function_call_options = options
         drain()
-        lines.own_log = lines.listening = False
+        lines.own_log = False
+        lines.expect(False)
         records = lines.pop()
         metadata = context.export_run_metadata()
     collected = [

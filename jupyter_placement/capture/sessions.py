@@ -73,19 +73,21 @@ class SessionRecorder:
         recorder = self
 
         def __init__(session: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-            recorder._lines.listening = True
+            recorder._lines.expect(True)
             try:
                 initialise(session, target, graph, recorder._with_log(config))
             finally:
-                recorder._lines.listening = False
+                recorder._lines.expect(False)
             recorder._logging.add(session)
 
         def _extend_graph(session: Any) -> None:
             if len(recorder.steps) < MAXIMUM_STEPS:
                 recorder.steps.append((time.monotonic(), None))
+            recorder._lines.expect(True)
             try:
                 extend(session)
             finally:
+                recorder._lines.expect(False)
                 recorder._extended(session)
 
         self._wrappers = (__init__, _extend_graph)
@@ -158,7 +160,8 @@ class SessionRecorder:
 
         self._drain()
         self._lines.pop()
-        self._lines.own_log = self._lines.listening = True
+        self._lines.own_log = True
+        self._lines.expect(True)
         session = tf.compat.v1.Session(graph=found.graph, config=self._with_log(found.config))
         try:
             session._extend_graph()
@@ -167,7 +170,8 @@ class SessionRecorder:
         finally:
             session.close()
             self._drain()
-            self._lines.own_log = self._lines.listening = False
+            self._lines.own_log = False
+            self._lines.expect(False)
         return self._lines.pop()
 
 
@@ -199,7 +203,9 @@ def _keep_quiet(session: Any) -> None:
             session_type._extend_graph(current)  # a recording is under way and takes the lines, or there are none
             return
         placed = current.graph.version
-        streams = StreamFilter(LineCollector().take)
+        lines = LineCollector()
+        lines.expect(True)
+        streams = StreamFilter(lines.take)
         streams.start()
         try:
             plain(current)

@@ -92,6 +92,7 @@ class StreamFilter:
         self._poll = select.poll()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._followed: tuple[Any, Any] | None = None
         self._pid = os.getpid()
         self._wake: tuple[int, int] = (-1, -1)
 
@@ -119,6 +120,31 @@ class StreamFilter:
         with self._condition:
             while self._readable() and thread.is_alive():
                 self._condition.wait(1.0)
+
+    def intact(self) -> bool:
+        """Tell whether what is written on descriptors 1 and 2 still arrives here."""
+        return self._thread is not None and all(
+            os.path.sameopenfile(channel.descriptor, channel.reading) for channel in self._channels
+        )
+
+    def follow(self, on: bool) -> None:
+        """Watch the text that goes to a stream which the code has put in the place of ``sys.stdout``."""
+        if self._followed is not None:
+            stream, wrapper = self._followed
+            self._followed = None
+            if vars(stream).get("write") is wrapper:
+                del stream.write
+        stream, take_text = sys.stdout, self._take_text
+        known = any(stream is channel.stream for channel in self._channels)
+        if not on or known or take_text is None or not hasattr(stream, "__dict__") or "write" in vars(stream):
+            return
+        original = stream.write
+
+        def write(text: str) -> Any:
+            return len(text) if take_text(text) else original(text)
+
+        self._followed = (stream, write)
+        vars(stream)["write"] = write
 
     def stop(self) -> None:
         """Put the descriptors and the streams' ``write`` back; nothing that was written is lost."""

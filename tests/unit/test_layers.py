@@ -21,7 +21,7 @@ LAYERS = (
     ("capture", "dryrun", "memory"),
     ("log",),
     ("graphfile",),
-    ("placement", "summary", "devices", "device_functions", "kernel_table"),
+    ("placement", "checking", "summary", "devices", "device_functions", "kernel_table"),
 )
 # The three sources stand beside each other: none knows another.
 APART = ("capture", "dryrun", "memory")
@@ -37,6 +37,7 @@ PURE = (
     "placement",
     "summary",
     "devices",
+    "checking",
     "device_functions",
     "explain",
     "kernel_table",
