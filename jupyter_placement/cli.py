@@ -81,6 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`| head`); Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        # Only standard output can be meant: run_log reports what it reads and the files that it writes itself.
+        print(f"jupyter-placement: the output could not be written: {error.strerror or error}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 

@@ -66,6 +66,8 @@ def kernels(op: str) -> Kernels:
     ValueError
         When TensorFlow has no operation of that type.
     """
+    if not isinstance(op, str):
+        raise ValueError(f"kernels needs the name of an operation type, such as 'AddV2', not {op!r}")
     import tensorflow as tf
 
     from jupyter_placement.capture.private import private_tensorflow

@@ -167,11 +167,13 @@ def plan_memory(
     session = tf.compat.v1.Session(config=config)
     """
     policy = MemoryPolicy(fraction, memory_limit, allow_growth)
-    if programs < 1:
-        raise ValueError(f"there must be at least one program; programs is {programs}")
+    if not isinstance(programs, int) or programs < 1:
+        raise ValueError(f"programs is a whole number from 1 on, not {programs!r}")
     notes: tuple[str, ...] = ()
     if cards is None:
         planned, notes = _cards_here()
+    elif isinstance(cards, str | int) or not cards:
+        raise ValueError(f'cards is a list of at least one card, such as ["16 GiB"], not {cards!r}')
     else:
         planned = [card if isinstance(card, PlannedCard) else _described(card) for card in cards]
     return MemoryPlan(policy, programs, tuple(_plan(card, policy, programs) for card in planned), notes)
@@ -194,14 +196,20 @@ def _planned(reading: CardReading) -> PlannedCard | None:
 
 
 def _described(card: int | str) -> PlannedCard:
-    if isinstance(card, int):
+    refusal = f'a card is written as "16 GiB" or as a number of bytes above 0, not {card!r}'
+    if isinstance(card, int) and card > 0:
         return PlannedCard("a described card", card)
+    if not isinstance(card, str):
+        raise ValueError(refusal)
     number, _, unit = card.strip().partition(" ")
     sizes = {"MB": 10**6, "GB": 10**9, "MiB": MIB, "GiB": 1 << 30}
     try:
-        return PlannedCard("a described card", int(float(number) * sizes[unit.strip()]))
-    except (ValueError, KeyError) as error:
-        raise ValueError(f'a card is written as "16 GiB" or as a number of bytes, not {card!r}') from error
+        total = int(float(number) * sizes[unit.strip()])
+    except (ValueError, KeyError, OverflowError) as error:
+        raise ValueError(refusal) from error
+    if total <= 0:
+        raise ValueError(refusal)
+    return PlannedCard("a described card", total)
 
 
 def _plan(card: PlannedCard, policy: MemoryPolicy, programs: int) -> CardPlan:

@@ -38,10 +38,10 @@ class MemoryPolicy:
         return self.fraction is None and self.memory_limit is None and not self.allow_growth
 
     def __post_init__(self) -> None:
-        if self.fraction is not None and not 0 < self.fraction <= 1:
-            raise ValueError(f"a fraction of the card is above 0 and at most 1; it is {self.fraction}")
-        if self.memory_limit is not None and not self.memory_limit > 0:
-            raise ValueError(f"a memory limit is a number of MiB above 0; it is {self.memory_limit}")
+        if self.fraction is not None and not (_is_number(self.fraction) and 0 < self.fraction <= 1):
+            raise ValueError(f"a fraction of the card is above 0 and at most 1; it is {self.fraction!r}")
+        if self.memory_limit is not None and not (_is_whole(self.memory_limit) and self.memory_limit > 0):
+            raise ValueError(f"a memory limit is a whole number of MiB above 0; it is {self.memory_limit!r}")
         if self.fraction is not None and self.memory_limit is not None:
             raise ValueError("give a fraction of the card or a memory limit, not both")
         if self.allow_growth and (self.fraction is not None or self.memory_limit is not None):
@@ -147,3 +147,11 @@ class MemoryPolicy:
         if self.fraction is not None and total is not None:
             return int(self.fraction * total) // MIB
         return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

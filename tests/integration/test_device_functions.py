@@ -17,13 +17,7 @@ def tf() -> Any:
     """TensorFlow on three logical CPU devices."""
     import tensorflow as tf
 
-    from jupyter_placement.capture.private import current_context
-
-    if current_context() is None:
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
-    if len(tf.config.list_logical_devices("CPU")) < 3:
-        pytest.skip("another test of this process has started TensorFlow with fewer devices")
+    assert len(tf.config.list_logical_devices("CPU")) >= 3, "the tests of one process share three CPU devices"
     return tf
 
 

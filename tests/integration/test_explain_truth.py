@@ -21,20 +21,8 @@ def tf() -> Any:
     """TensorFlow on three logical CPU devices."""
     import tensorflow as tf
 
-    if not tf.config.list_logical_devices("CPU")[2:]:
-        pytest.skip("another test of this process has started TensorFlow with fewer devices")
+    assert len(tf.config.list_logical_devices("CPU")) >= 3, "the tests of one process share three CPU devices"
     return tf
-
-
-@pytest.fixture(scope="module", autouse=True)
-def three_devices() -> None:
-    import tensorflow as tf
-
-    from jupyter_placement.capture.private import current_context
-
-    if current_context() is None:
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 3)
 
 
 def place(tf: Any, specs: list[Spec]) -> Placement:

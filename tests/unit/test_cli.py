@@ -247,3 +247,21 @@ def test_a_reader_that_goes_away(tmp_path: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(60) == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full to stand for a full disk")
+def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("a: (Const): /job:localhost/replica:0/task:0/device:CPU:0\n")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "jupyter_placement.cli", "log", str(log)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("jupyter-placement: the output could not be written: No space left")
+    assert done.stderr.count("\n") == 1

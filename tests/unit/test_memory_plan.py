@@ -104,11 +104,11 @@ def test_nobody_gets_more_than_there_is(way: dict[str, Any], programs: int, size
     [
         ({"fraction": 0}, "above 0 and at most 1; it is 0"),
         ({"fraction": 1.5}, "above 0 and at most 1; it is 1.5"),
-        ({"memory_limit": 0}, "a number of MiB above 0; it is 0"),
+        ({"memory_limit": 0}, "a whole number of MiB above 0; it is 0"),
         ({"fraction": 0.4, "memory_limit": 5}, "not both"),
         ({"fraction": 0.4, "allow_growth": True}, "does not let memory grow on a card that has a limit"),
-        ({"programs": 0}, "at least one program; programs is 0"),
-        ({"cards": ["big"]}, "\"16 GiB\" or as a number of bytes, not 'big'"),
+        ({"programs": 0}, "programs is a whole number from 1 on, not 0"),
+        ({"cards": ["big"]}, "\"16 GiB\" or as a number of bytes above 0, not 'big'"),
         ({"cards": ["16 QiB"]}, "not '16 QiB'"),
     ],
 )
@@ -214,3 +214,25 @@ def test_nothing_to_limit_is_an_error() -> None:
 
 def test_a_card_without_a_size_has_none() -> None:
     assert totals_by_gpu([CardReading(Card(0))], {}) == [None]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fraction": "4 GiB"},
+        {"fraction": True},
+        {"memory_limit": "4 GiB"},
+        {"memory_limit": 4.5},
+        {"fraction": 0.4, "programs": 1.5},
+        {"fraction": 0.4, "cards": "16 GiB"},
+        {"fraction": 0.4, "cards": []},
+        {"fraction": 0.4, "cards": ["-1 GiB"]},
+        {"fraction": 0.4, "cards": [0]},
+        {"fraction": 0.4, "cards": [None]},
+        {"fraction": 0.4, "cards": ["inf GiB"]},
+    ],
+)
+def test_values_of_the_wrong_kind_are_one_sentence(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"(fraction|limit|programs|cards?) .*") as raised:
+        plan_memory(**wrong)
+    assert "\n" not in str(raised.value)
