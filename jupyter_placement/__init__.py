@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jupyter_placement.dryrun import dry_run
     from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
     from jupyter_placement.panel.memory_timeline import memory_timeline
@@ -22,6 +23,7 @@ __all__ = [
     "PlacementError",
     "PlacementPanel",
     "Recording",
+    "dry_run",
     "limit_memory",
     "load_ipython_extension",
     "memory_panel",
@@ -36,6 +38,7 @@ _LATER = {
         ("Counts", "Device", "Event", "MemorySample", "Placement", "PlacementError"), "jupyter_placement.placement"
     ),
     "PlacementPanel": "jupyter_placement.panel",
+    "dry_run": "jupyter_placement.dryrun",
     "memory_panel": "jupyter_placement.panel.memory_view",
     "memory_timeline": "jupyter_placement.panel.memory_timeline",
     "plan_memory": "jupyter_placement.memory",

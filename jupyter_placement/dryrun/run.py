@@ -1,0 +1,165 @@
+"""A dry run: a graph, an imagined machine, TensorFlow's own placer."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jupyter_placement.capture.build import build_placement
+from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.records import LineCollector
+from jupyter_placement.devices import LOCAL_TASK, device_name, parse_device
+from jupyter_placement.dryrun.helper import Helper
+from jupyter_placement.dryrun.helper_main import MASTER
+from jupyter_placement.dryrun.machine import parse_machine
+from jupyter_placement.dryrun.sources import graph_of
+from jupyter_placement.placement import Device, Placement, PlacementError
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_HELPERS: dict[str | None, Helper] = {}
+_HELPERS_LOCK = threading.Lock()
+
+
+def dry_run(
+    what: Any,
+    *args: Any,
+    on: str | Sequence[Device],
+    soft: bool = True,
+    timeout: float = 300.0,
+    python: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Placement:
+    """Place a graph on hardware that is not there, with TensorFlow's own placer. Nothing is executed.
+
+    Parameters
+    ----------
+    what : object
+        A ``tf.function`` or ``ConcreteFunction``, a Keras model, a ``tf.Graph`` or ``GraphDef``, a SavedModel's
+        folder, a ``.pb`` or ``.keras`` file.
+    *args
+        The inputs of a function or model: tensors, arrays or ``tf.TensorSpec``.
+    on : str or sequence of Device
+        The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xCPU"``.
+    soft : bool
+        Soft placement. When false, what cannot be placed as asked is an error.
+    timeout : float
+        Seconds that the placer may take.
+    python : str, optional
+        The Python of another environment, one that has TensorFlow's build with CUDA.
+    progress : callable, optional
+        Called with a sentence when TensorFlow has to be started for it.
+
+    Raises
+    ------
+    PlacementError
+        With TensorFlow's own message when the graph cannot be placed on this machine; when ``what`` or ``on`` cannot
+        be read; when TensorFlow cannot be started.
+    """
+    devices = parse_machine(on)
+    graph = graph_of(what, args)
+    described: list[dict[str, Any]] = [
+        {
+            "name": device.name,
+            "type": device.type or "CPU",
+            "memory": device.memory_limit or 0,
+            "description": device.physical_name or "",
+        }
+        for device in devices
+    ]
+    with _HELPERS_LOCK:
+        helper = _HELPERS.setdefault(python, Helper(python, progress))
+    reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
+    if reply.error:
+        raise PlacementError(real_message(reply.error))
+    return _placement(graph, reply.log, reply.stderr, devices, on, reply.seconds, soft)
+
+
+def close_helpers() -> None:
+    """End the helper processes; the next dry run starts one again."""
+    with _HELPERS_LOCK:
+        for helper in _HELPERS.values():
+            helper.close()
+
+
+def prepared(graph_def: Any, devices: Sequence[Device]) -> Any:
+    """Return a copy of a graph as the helper's master needs it.
+
+    Every device gets the worker's job, or the master would take itself into account; calls of functions are marked to
+    be inlined, as the runtime of functions does it.
+    """
+    copy = type(graph_def)()
+    copy.CopyFrom(graph_def)
+    default = _argument_device(devices)
+    for node in copy.node:
+        if node.op == "_Arg" and not node.device:
+            node.device = default(node.attr["T"].type)
+    for nodes in (copy.node, *(function.node_def for function in copy.library.function)):
+        for node in nodes:
+            node.device = with_task(node.device)
+            if node.op in _CALLS:
+                node.attr["_lower_as_multi_device_function"].b = True
+    return copy
+
+
+def with_task(device: str) -> str:
+    """Complete a requested device with the job that the helper's worker has.
+
+    Examples
+    --------
+    >>> with_task(""), with_task("/gpu:1")
+    ('/job:localhost/replica:0/task:0', '/job:localhost/replica:0/task:0/device:GPU:1')
+    """
+    spec = parse_device(device)
+    if spec is None:
+        raise PlacementError(f"{device!r} is no device name")
+    if spec.job is not None:
+        return device
+    return device_name(spec._replace(job="localhost", replica=spec.replica or 0, task=spec.task or 0))
+
+
+def _argument_device(devices: Sequence[Device]) -> Callable[[int], str]:
+    """Say where eager TensorFlow would have an argument: a GPU takes all but int32, strings and handles."""
+    import tensorflow as tf
+
+    host = (tf.int32, tf.string, tf.resource, tf.variant)
+    has_gpu = any(device.type == "GPU" for device in devices)
+
+    def default(kind: int) -> str:
+        on_host = not has_gpu or tf.dtypes.as_dtype(kind) in host
+        return f"{LOCAL_TASK}/device:{'CPU' if on_host else 'GPU'}:0"
+
+    return default
+
+
+def real_message(message: str) -> str:
+    """Take the helper's own device out of TensorFlow's error."""
+    message = message.split("\nAdditional GRPC error information")[0]
+    return re.sub(rf", {re.escape(MASTER)}|{re.escape(MASTER)}, ", "", message)
+
+
+def _placement(
+    graph: CapturedGraph,
+    log: Sequence[str],
+    warnings: Sequence[str],
+    devices: list[Device],
+    on: str | Sequence[Device],
+    seconds: float,
+    soft: bool,
+) -> Placement:
+    lines = LineCollector()
+    for line in log:
+        lines.take(1, line)
+    for line in warnings:
+        lines.take(2, line)
+    graph.records = lines.pop()
+    placement = build_placement(Captured([graph]), lines, devices)
+    placement.meta.update(
+        {
+            "dry_run": on if isinstance(on, str) else [device.name for device in devices],
+            "placer_seconds": round(seconds, 6),
+            "soft_placement": soft,
+        }
+    )
+    return placement
