@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     dry.add_argument(
         "--on", required=True, action="append", metavar="SPEC", help="2xT4, '1xH100-80GB + 2xL4', 4xCPU; again for more"
     )
-    dry.add_argument("--hard", action="store_true", help="no soft placement: what cannot be placed as asked is an error")
+    dry.add_argument("--hard", action="store_true", help="no soft placement: what cannot be as asked is an error")
     dry.add_argument("--json", metavar="OUT", help="save the placement (Placement.load reads it); with one --on")
     return top
 

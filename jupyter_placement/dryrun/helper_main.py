@@ -17,12 +17,12 @@ import socket
 import struct
 import sys
 import threading
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 MASTER = "/job:master/replica:0/task:0/device:CPU:0"
 
 
-def read_blob(stream: BinaryIO) -> bytes:
+def read_blob(stream: IO[bytes]) -> bytes:
     """Read a blob; ``EOFError`` when the other side has gone."""
     head = stream.read(8)
     if len(head) < 8:
@@ -34,7 +34,7 @@ def read_blob(stream: BinaryIO) -> bytes:
     return data
 
 
-def write_blobs(stream: BinaryIO, *blobs: bytes) -> None:
+def write_blobs(stream: IO[bytes], *blobs: bytes) -> None:
     """Write blobs, each behind its length."""
     for blob in blobs:
         stream.write(struct.pack("<Q", len(blob)))

@@ -40,7 +40,7 @@ def parse_machine(on: str | Sequence[Device]) -> list[Device]:
     for term in on.split("+"):
         match = _TERM.fullmatch(term.strip())
         if match is None:
-            raise PlacementError(f"{on!r} is no machine: write it as \"2xT4\", \"1xH100-80GB + 2xL4\" or \"4xCPU\"")
+            raise PlacementError(f'{on!r} is no machine: write it as "2xT4", "1xH100-80GB + 2xL4" or "4xCPU"')
         count = int(match["count"] or 1)
         if not 1 <= count <= _MOST:
             raise PlacementError(f"{term.strip()!r} asks for {count} devices: from 1 to {_MOST} can be imagined")

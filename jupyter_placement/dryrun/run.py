@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jupyter_placement.capture.build import build_placement
@@ -18,6 +18,10 @@ from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.placement import Device, Placement, PlacementError
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+# Where the placer's messages tell a request: in quotes, behind "assigned to", and behind a member of a group.
+_REQUEST = re.compile(
+    rf"(?P<before>'|explicitly assigned to |^  \S+ \(\w+\) )(?P<task>{re.escape(LOCAL_TASK)})(?P<device>[^\s']*)", re.M
+)
 _HELPERS: dict[str | None, Helper] = {}
 _HELPERS_LOCK = threading.Lock()
 
@@ -71,9 +75,11 @@ def dry_run(
     with _HELPERS_LOCK:
         helper = _HELPERS.setdefault(python, Helper(python, progress))
     reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
+    full = _full_devices(graph.graph_def)
     if reply.error:
-        raise PlacementError(real_message(reply.error))
-    return _placement(graph, reply.log, reply.stderr, devices, on, reply.seconds, soft)
+        raise PlacementError(real_message(reply.error, full))
+    warnings = real_message("\n".join(reply.stderr), full).splitlines()
+    return _placement(graph, reply.log, warnings, devices, on, reply.seconds, soft)
 
 
 def close_helpers() -> None:
@@ -112,11 +118,14 @@ def with_task(device: str) -> str:
     ('/job:localhost/replica:0/task:0', '/job:localhost/replica:0/task:0/device:GPU:1')
     """
     spec = parse_device(device)
-    if spec is None:
-        raise PlacementError(f"{device!r} is no device name")
-    if spec.job is not None:
-        return device
+    if spec is None or spec.job is not None or (not device.startswith("/") and device):
+        return device  # what is malformed is for TensorFlow to refuse, as on the real machine
     return device_name(spec._replace(job="localhost", replica=spec.replica or 0, task=spec.task or 0))
+
+
+def _full_devices(graph_def: Any) -> set[str]:
+    nodes = (graph_def.node, *(function.node_def for function in graph_def.library.function))
+    return {node.device for part in nodes for node in part if node.device.startswith("/job:")}
 
 
 def _argument_device(devices: Sequence[Device]) -> Callable[[int], str]:
@@ -133,10 +142,24 @@ def _argument_device(devices: Sequence[Device]) -> Callable[[int], str]:
     return default
 
 
-def real_message(message: str) -> str:
-    """Take the helper's own device out of TensorFlow's error."""
+def real_message(message: str, full: Collection[str] = ()) -> str:
+    """Say of an error or warning what the real machine would say: without the helper's own names.
+
+    Parameters
+    ----------
+    message : str
+        What the placer said.
+    full : collection of str
+        Devices that the user wrote with their job; all other requests got it from :func:`with_task`.
+    """
     message = message.split("\nAdditional GRPC error information")[0]
-    return re.sub(rf", {re.escape(MASTER)}|{re.escape(MASTER)}, ", "", message)
+    message = re.sub(rf", {re.escape(MASTER)}|{re.escape(MASTER)}, |\n  {re.escape(MASTER)}(?=[,\]]|\n)", "", message)
+
+    def shorter(match: re.Match[str]) -> str:
+        device = match["task"] + match["device"]
+        return match["before"] + (device if device in full else match["device"])
+
+    return _REQUEST.sub(shorter, message)
 
 
 def _placement(

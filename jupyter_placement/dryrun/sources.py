@@ -47,7 +47,7 @@ def graph_of(what: Any, args: Sequence[Any]) -> CapturedGraph:
     if hasattr(what, "function_def") and hasattr(what, "graph"):
         return _function(what)
     raise PlacementError(
-        f"a {type(what).__name__} cannot be placed: give a tf.function with its inputs, a Keras model, a graph or a file"
+        f"a {type(what).__name__} cannot be placed: give a tf.function and its inputs, a Keras model, a graph, a file"
     )
 
 
@@ -94,8 +94,6 @@ def _file(path: Path, args: Sequence[Any]) -> CapturedGraph:
 
 def _function(concrete: Any) -> CapturedGraph:
     """Return the graph that the runtime makes of a function, its variables in place of the arguments they are."""
-    import tensorflow as tf
-
     definition, graph = concrete.function_def, concrete.graph
     private = private_tensorflow()
     library = graph.as_graph_def().library
