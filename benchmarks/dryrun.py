@@ -2,8 +2,8 @@
 
     python benchmarks/dryrun.py GRAPH.pb [GRAPH.pb ...]
 
-Prints for each graph: nodes, seconds of the first and of the next dry run's placer, seconds of ``import_graph_def`` with
-a session's placer in this process on logical CPUs, and the ratio.
+Prints for each graph: nodes, seconds of the first and of the next dry run's placer, seconds of ``import_graph_def``
+with a session's placer in this process on logical CPUs, and the ratio.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jupyter_placement.capture.build import build_placement
-from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.graphs import Captured
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, device_name, parse_device
 from jupyter_placement.dryrun.helper import Helper
@@ -41,7 +41,7 @@ def dry_run(
     ----------
     what : object
         A ``tf.function`` or ``ConcreteFunction``, a Keras model, a ``tf.Graph`` or ``GraphDef``, a SavedModel's
-        folder, a ``.pb`` or ``.keras`` file.
+        folder, a ``.pb`` or ``.keras`` file; or a list of these, in one Placement.
     *args
         The inputs of a function or model: tensors, arrays or ``tf.TensorSpec``.
     on : str or sequence of Device
@@ -62,7 +62,7 @@ def dry_run(
         be read; when TensorFlow cannot be started.
     """
     devices = parse_machine(on)
-    graph = graph_of(what, args)
+    graphs = [graph_of(one, args) for one in what] if isinstance(what, list) else [graph_of(what, args)]
     described: list[dict[str, Any]] = [
         {
             "name": device.name,
@@ -74,12 +74,27 @@ def dry_run(
     ]
     with _HELPERS_LOCK:
         helper = _HELPERS.setdefault(python, Helper(python, progress))
-    reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
-    full = _full_devices(graph.graph_def)
-    if reply.error:
-        raise PlacementError(real_message(reply.error, full))
-    warnings = real_message("\n".join(reply.stderr), full).splitlines()
-    return _placement(graph, reply.log, warnings, devices, on, reply.seconds, soft)
+    lines, seconds = LineCollector(), 0.0
+    for graph in graphs:
+        reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
+        full = _full_devices(graph.graph_def)
+        if reply.error:
+            raise PlacementError(real_message(reply.error, full))
+        for line in reply.log:
+            lines.take(1, line)
+        for line in real_message("\n".join(reply.stderr), full).splitlines():
+            lines.take(2, line)
+        graph.records = lines.pop()
+        seconds += reply.seconds
+    placement = build_placement(Captured(graphs), lines, devices)
+    placement.meta.update(
+        {
+            "dry_run": on if isinstance(on, str) else [device.name for device in devices],
+            "placer_seconds": round(seconds, 6),
+            "soft_placement": soft,
+        }
+    )
+    return placement
 
 
 def close_helpers() -> None:
@@ -160,29 +175,3 @@ def real_message(message: str, full: Collection[str] = ()) -> str:
         return match["before"] + (device if device in full else match["device"])
 
     return _REQUEST.sub(shorter, message)
-
-
-def _placement(
-    graph: CapturedGraph,
-    log: Sequence[str],
-    warnings: Sequence[str],
-    devices: list[Device],
-    on: str | Sequence[Device],
-    seconds: float,
-    soft: bool,
-) -> Placement:
-    lines = LineCollector()
-    for line in log:
-        lines.take(1, line)
-    for line in warnings:
-        lines.take(2, line)
-    graph.records = lines.pop()
-    placement = build_placement(Captured([graph]), lines, devices)
-    placement.meta.update(
-        {
-            "dry_run": on if isinstance(on, str) else [device.name for device in devices],
-            "placer_seconds": round(seconds, 6),
-            "soft_placement": soft,
-        }
-    )
-    return placement

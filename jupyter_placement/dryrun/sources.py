@@ -44,7 +44,7 @@ def graph_of(what: Any, args: Sequence[Any]) -> CapturedGraph:
         return _model(what, args)
     if hasattr(what, "get_concrete_function"):
         return _function(what.get_concrete_function(*args))
-    if hasattr(what, "function_def") and hasattr(what, "graph"):
+    if hasattr(what, "graph") and (hasattr(what, "function_def") or hasattr(what, "cached_definition")):
         return _function(what)
     raise PlacementError(
         f"a {type(what).__name__} cannot be placed: give a tf.function and its inputs, a Keras model, a graph, a file"
@@ -94,7 +94,9 @@ def _file(path: Path, args: Sequence[Any]) -> CapturedGraph:
 
 def _function(concrete: Any) -> CapturedGraph:
     """Return the graph that the runtime makes of a function, its variables in place of the arguments they are."""
-    definition, graph = concrete.function_def, concrete.graph
+    graph = concrete.graph
+    # A ConcreteFunction, or the runtime's own AtomicFunction, which a recording knows.
+    definition = concrete.function_def if hasattr(concrete, "function_def") else concrete.cached_definition
     private = private_tensorflow()
     library = graph.as_graph_def().library
     signatures = Signatures(private.op_defs, {item.signature.name: item for item in library.function}, lambda kind: "")
@@ -114,7 +116,7 @@ def _function(concrete: Any) -> CapturedGraph:
         node.attr["shared_name"].s = argument.name.encode()
     name = definition.signature.name
     found = CapturedGraph(f"function:{function_label(name)}", graph_def)
-    inference = getattr(concrete, "_inference_function", None)
-    if inference is not None:
+    inference = getattr(concrete, "_inference_function", concrete)
+    if hasattr(inference, "children"):
         found.shapes = function_shapes(inference)
     return found
