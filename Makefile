@@ -67,7 +67,7 @@ browser: $(TEST_STAMP)
 	$(PY) -m pytest $(PYTEST_ARGS) tests/browser
 
 bench: $(TEST_STAMP)
-	$(PY) -m pytest $(PYTEST_ARGS) benchmarks
+	@for benchmark in benchmarks/*.py; do echo; echo "===== $$benchmark ====="; $(PY) $$benchmark || exit 1; done
 
 format: $(TEST_STAMP)
 	$(PY) -m ruff check --fix .

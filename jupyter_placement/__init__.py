@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jupyter_placement.capture.kernels import Kernels, kernels
     from jupyter_placement.dryrun import dry_run
+    from jupyter_placement.explain import Explanation, Finding, without_kernel
     from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
     from jupyter_placement.panel.memory_timeline import memory_timeline
     from jupyter_placement.panel.memory_view import memory_panel
     from jupyter_placement.placement import Counts, Device, Event, MemorySample, Placement, PlacementError
+    from jupyter_placement.reading import read_log
     from jupyter_placement.recording import Recording, record
 
 __version__ = "0.1.0"
@@ -18,19 +21,25 @@ __all__ = [
     "Counts",
     "Device",
     "Event",
+    "Explanation",
+    "Finding",
+    "Kernels",
     "MemorySample",
     "Placement",
     "PlacementError",
     "PlacementPanel",
     "Recording",
     "dry_run",
+    "kernels",
     "limit_memory",
     "load_ipython_extension",
     "memory_panel",
     "memory_timeline",
     "plan_memory",
+    "read_log",
     "record",
     "unload_ipython_extension",
+    "without_kernel",
 ]
 
 _LATER = {
@@ -43,7 +52,11 @@ _LATER = {
     "memory_timeline": "jupyter_placement.panel.memory_timeline",
     "plan_memory": "jupyter_placement.memory",
     "limit_memory": "jupyter_placement.memory",
+    **dict.fromkeys(("Explanation", "Finding", "without_kernel"), "jupyter_placement.explain"),
+    "Kernels": "jupyter_placement.capture.kernels",
+    "read_log": "jupyter_placement.reading",
     "Recording": "jupyter_placement.recording",
+    "kernels": "jupyter_placement.capture.kernels",
     "record": "jupyter_placement.recording",
 }
 

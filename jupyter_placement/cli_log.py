@@ -7,7 +7,8 @@ import json
 import os
 import re
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,14 +109,32 @@ def _together(logs: list[LogRecords]) -> dict[str, Any]:
 
 
 def _placement(logs: list[LogRecords], graph: str | None) -> Placement:
-    if graph is not None:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow's own start-up lines are not asked for
     try:
-        return placement_from_log(list(logs), graph)
+        if graph is None:
+            return placement_from_log(list(logs))
+        from jupyter_placement.graphfile import read_graph
+
+        with _quiet_start():
+            nodes = read_graph(graph)
+        return placement_from_log(list(logs), nodes)
     except PlacementError as error:
         raise CommandError(str(error)) from error
     except ModuleNotFoundError as error:
         raise CommandError(f"--graph needs TensorFlow, which is not installed here: {error}") from error
+
+
+@contextmanager
+def _quiet_start() -> Iterator[None]:
+    """Keep the lines back that TensorFlow prints when it starts; 2.21 heeds no environment variable for them."""
+    sys.stderr.flush()
+    with ExitStack() as stack:
+        kept = os.dup(2)
+        stack.callback(os.close, kept)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+        stack.callback(os.dup2, kept, 2)
+        yield
 
 
 def _write(placement: Placement, options: argparse.Namespace) -> None:
@@ -189,7 +208,9 @@ def _colored(placement: Placement) -> str:
 
     styles = {style.label: style.fill for style in device_colors(placement.device_names()).values()}
     labels = sorted(styles, key=len, reverse=True)
-    pattern = re.compile("|".join(rf"(?<![\w/:.-]){re.escape(label)}(?![\w:])" for label in labels)) if labels else None
+    pattern = (
+        re.compile("|".join(rf"(?<![\w/:.-]){re.escape(label)}(?!\w|:\d)" for label in labels)) if labels else None
+    )
 
     def paint(match: re.Match[str]) -> str:
         fill = styles[match[0]]

@@ -6,11 +6,14 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import networkx as nx
 
 from jupyter_placement.devices import device_type, short_device, sort_key
+
+if TYPE_CHECKING:
+    from jupyter_placement.explain import Explanation, Finding
 
 MIME_TYPE = "application/vnd.jupyter-placement.v1+json"
 SUFFIX = ".placement.json"
@@ -34,6 +37,7 @@ EDGE_DEFAULTS: dict[str, Any] = {
     "dtype": None,
     "shape": None,
     "bytes": None,
+    "memory": "device",
     "transfer": False,
     "control": False,
 }
@@ -261,6 +265,29 @@ class Placement:
         from jupyter_placement.summary import summary_text  # the same layer; it needs this module's types
 
         return summary_text(self)
+
+    def explain(self, node: str) -> Explanation:
+        """Say which rule of TensorFlow's put a node where it is, and what would change it.
+
+        Parameters
+        ----------
+        node : str
+            Its id in ``graph``.
+
+        Raises
+        ------
+        KeyError
+            When there is no such node.
+        """
+        from jupyter_placement.explain import explain  # the layer above
+
+        return explain(self, node)
+
+    def findings(self) -> list[Finding]:
+        """Return what is worth knowing of the whole run, most important first: fallbacks, transfers, errors."""
+        from jupyter_placement.explain import findings  # the layer above
+
+        return findings(self)
 
     def __repr__(self) -> str:
         return (

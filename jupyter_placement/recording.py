@@ -17,6 +17,7 @@ from jupyter_placement import __version__
 from jupyter_placement.capture.build import build_placement
 from jupyter_placement.capture.devices import tensorflow_devices
 from jupyter_placement.capture.eager import EagerRecorder
+from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.functions import FunctionRecorder, KnownFunctions
 from jupyter_placement.capture.graphs import Captured
 from jupyter_placement.capture.import_hook import TensorFlowImport
@@ -29,6 +30,7 @@ from jupyter_placement.capture.private import (
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.sessions import SessionRecorder
 from jupyter_placement.capture.streams import StreamFilter
+from jupyter_placement.explain import set_reasons
 from jupyter_placement.memory import CardReading, MemorySampler, explain_oom, match_cards, with_cards
 from jupyter_placement.memory.setup import tensorflow_setup
 from jupyter_placement.placement import Device, Event, MemorySample, Placement, PlacementError
@@ -186,14 +188,14 @@ class Recording:
     def _build(self, duration: float, error: BaseException | None) -> Placement:
         if self._eager is not None:
             self._captured.eager, self._captured.sources = self._eager.calls, self._eager.sources
+            self._captured.first_number = self._eager.first_number
             if self._eager.skipped:
                 self._captured.notes.append(
                     f"{self._eager.skipped} eager operations after the first {len(self._eager.calls)} are not shown."
                 )
         found = tensorflow_devices(self._sessions.devices if self._sessions else [])
         devices = with_cards(found, self._sampler.cards, os.environ)
-        placement = build_placement(self._captured, self._lines, devices, error)
-        placement.events = [self._with_holders(event, devices) for event in placement.events]
+        placement = build_placement(self._captured, self._lines, devices)
         placement.memory = list(self._sampler.samples)
         placement.meta = {
             "time": self._when,
@@ -206,6 +208,9 @@ class Recording:
             "notes": [*self._captured.notes, *self._sampler.notes],
             **placement.meta,
         }
+        set_reasons(placement)
+        events = placement_events(placement, self._lines.other, error)
+        placement.events = [self._with_holders(event, devices) for event in events]
         if not placement.graph:
             placement.meta["nothing"] = self._why_nothing()
         return placement

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from jupyter_placement.capture.eager_graph import add_eager
-from jupyter_placement.capture.events import placement_events
+from jupyter_placement.capture.facts import PlacementFacts
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
-from jupyter_placement.capture.reasons import DefaultDevices, followed_device, placement_reason
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.signatures import Signatures
+from jupyter_placement.capture.sources import UserFrames
 from jupyter_placement.capture.structure import NodeFacts, Structure, parse_input, structure_of
 from jupyter_placement.capture.tensors import tensor_bytes
 from jupyter_placement.placement import Counts, Device, Placement
@@ -18,9 +18,7 @@ from jupyter_placement.placement import Counts, Device, Placement
 _FOLLOW_LIMIT = 100
 
 
-def build_placement(
-    captured: Captured, lines: LineCollector, devices: Sequence[Device], error: BaseException | None = None
-) -> Placement:
+def build_placement(captured: Captured, lines: LineCollector, devices: Sequence[Device]) -> Placement:
     """Make the Placement of a recording.
 
     Parameters
@@ -31,25 +29,22 @@ def build_placement(
         The placement log.
     devices : sequence of Device
         The devices that TensorFlow has.
-    error : BaseException or None
-        What the recorded code raised.
     """
     placement = Placement(devices=list(devices), log=list(lines.lines))
     loose = [*captured.loose, *lines.pop()]
     placement.counts = Counts(lines.read, lines.matched, lines.duplicate, len(loose))
-    names = {device.name for device in devices}
-    names.update(record.device for graph in captured.graphs for record in graph.records)
+    facts = PlacementFacts(placement)
     labels: dict[str, int] = {}
     for graph in captured.graphs:
         number = labels[graph.label] = labels.get(graph.label, 0) + 1
         label = graph.label if number == 1 else f"{graph.label}#{number}"
-        _GraphBuilder(placement, graph, label, names).add()
+        _GraphBuilder(placement, graph, label, facts).add()
     for record in loose:
         node = record.name if record.name not in placement.graph else f"log/{record.name}"
         placement.add_node(_unused(placement, node), name=record.name, op=record.op, device=record.device, graph="log")
     if captured.eager or captured.one_op_devices:
-        add_eager(placement, captured, names)
-    placement.events.extend(placement_events(placement, lines.other, error))
+        add_eager(placement, captured, facts)
+    facts.finish(lines.other)
     return placement
 
 
@@ -70,28 +65,24 @@ def _unused(placement: Placement, node: str) -> str:
 class _GraphBuilder:
     """Add one captured graph to a Placement."""
 
-    def __init__(self, placement: Placement, graph: CapturedGraph, label: str, devices: Collection[str]) -> None:
+    def __init__(self, placement: Placement, graph: CapturedGraph, label: str, facts: PlacementFacts) -> None:
         import tensorflow as tf
 
         from jupyter_placement.capture.private import private_tensorflow
 
         self._placement = placement
         self._label = label
-        self._follows = graph.follows
-        self._devices = devices
-        self._defaults = DefaultDevices(devices)
+        self._graph = graph
+        self._facts = facts
+        self._frames = UserFrames()
         self._logged = {record.name: record for record in graph.records}
         self._placed = {} if graph.placed is None else {node.name: node for node in graph.placed.node}
         library = {item.signature.name: item for item in graph.graph_def.library.function}
         self._signatures = Signatures(private_tensorflow().op_defs, library, lambda kind: tf.dtypes.as_dtype(kind).name)
         self._structure: Structure = structure_of(
-            graph.graph_def, [*self._logged, *self._placed], self._signatures, graph.shapes
+            graph.graph_def, [*self._logged, *self._placed], self._signatures, graph.shapes, graph.sources
         )
         self._add_placed_inputs()
-        self._consumers: dict[str, list[str | None]] = {}
-        for consumer, edges in self._structure.inputs.items():
-            for _, producer, _ in edges:
-                self._consumers.setdefault(producer, []).append(self._device(consumer))
         # Nodes of a library function that was not inlined are no operations of this graph.
         self._names = list(
             dict.fromkeys(
@@ -113,6 +104,17 @@ class _GraphBuilder:
             for key, producer, index in self._structure.inputs.get(name, ()):
                 if prefix + producer in nodes:
                     self._add_edge(prefix, name, key, producer, index)
+        self._facts.add_graph(self._label, self._graph)
+        for name in self._names:
+            known = self._structure.nodes.get(name)
+            asked = known or self._structure.added.get(name)
+            self._facts.add_node(
+                prefix + name,
+                self._signatures,
+                known.types if known is not None and known.op == nodes.nodes[prefix + name]["op"] else None,
+                [prefix + one for one in asked.colocated] if asked is not None else [],
+                prefix + asked.copies if asked is not None and asked.copies else None,
+            )
 
     def _add_placed_inputs(self) -> None:
         """Take the edges of nodes that only the graph after placement has from there."""
@@ -134,37 +136,22 @@ class _GraphBuilder:
 
     def _add_node(self, prefix: str, name: str) -> None:
         facts = self._structure.nodes.get(name)
+        asked = facts or self._structure.added.get(name)
         record, device = self._logged.get(name), self._device(name)
         placed: Any = self._placed.get(name)
         op = record.op if record is not None and record.op else (facts.op if facts is not None else placed.op)
         outputs = [self._output(name, index) for index in range(self._output_count(name, facts, op, placed))]
         dtypes, shapes = [one[0] for one in outputs], [one[1] for one in outputs]
-        requested = facts.requested if facts is not None else ""
         self._placement.add_node(
             prefix + name,
             name=name,
             op=op,
             device=device,
-            requested=requested,
+            requested=asked.requested if asked is not None else "",
             dtype=dtypes[0] if len(dtypes) == 1 else (dtypes or None),
             shape=shapes[0] if len(shapes) == 1 else (shapes or None),
-            reason="followed"
-            if self._follows
-            else placement_reason(
-                device,
-                requested,
-                op,
-                self._devices,
-                self._defaults.of(device),
-                self._beside(name, facts),
-                followed_device(
-                    op,
-                    len(outputs),
-                    [self._device(edge[1]) for edge in self._structure.inputs.get(name, ())],
-                    self._consumers.get(name, []),
-                ),
-            ),
             graph=self._label,
+            source=self._frames.named(asked.source) if asked is not None else None,
             compiled=facts.compiled if facts is not None else None,
         )
 
@@ -196,15 +183,6 @@ class _GraphBuilder:
         placed = self._placed.get(name)
         types = self._signatures.output_dtypes(placed) if placed is not None else []
         return (types[index] or None if 0 <= index < len(types) else None), None
-
-    def _beside(self, name: str, facts: NodeFacts | None) -> set[str | None]:
-        """Return the devices of what a node must be beside: its colocation group, and who made its resources."""
-        found = {self._device(other) for other in (facts.colocated if facts is not None else ())}
-        for _, producer, index in self._data_inputs(name):
-            dtype, _ = self._output(producer, index)
-            if dtype == "resource" or (dtype or "").endswith("_ref"):
-                found.add(self._device(producer))
-        return found - {None}
 
     def _add_edge(self, prefix: str, name: str, key: int | str, producer: str, index: int) -> None:
         if isinstance(key, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -9,6 +10,7 @@ from typing import Any
 
 from jupyter_placement.capture.graphs import EagerCall, EagerTensorFact
 from jupyter_placement.capture.private import PrivateTensorFlow
+from jupyter_placement.capture.sources import UserFrames
 
 MAXIMUM_CALLS = 50_000
 MAXIMUM_STEPS = 1_000
@@ -52,6 +54,8 @@ class EagerRecorder:
         self._after = after
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._numbers: set[int] = set()
+        self._frames = UserFrames()
+        self.first_number = 0
         self.calls: list[EagerCall] = []
         self.sources: dict[int, EagerTensorFact] = {}
         self.skipped = 0
@@ -59,6 +63,8 @@ class EagerRecorder:
 
     def install(self) -> None:
         """Begin to record."""
+        # Numbers of tensors rise: one below this was there before.
+        self.first_number = self._private.pywrap_tfe.TFE_Py_UID()
         for module, name, make in (
             (self._private.pywrap_tfe, "TFE_Py_FastPathExecute", self._fast_path),
             (self._private.execute, "execute", self._execute),
@@ -135,7 +141,8 @@ class EagerRecorder:
         else:
             facts = ()
         self._numbers.update(fact.id for fact in facts)
-        self.calls.append(EagerCall(op, name, device or "", tuple(inputs), facts))
+        source = self._frames.current(sys._getframe(2))
+        self.calls.append(EagerCall(op, name, device or "", tuple(inputs), facts, source))
 
     def _input(self, tensor: Any) -> int:
         number: int = tensor._id

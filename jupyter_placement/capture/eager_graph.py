@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
+from jupyter_placement.capture.facts import PlacementFacts
 from jupyter_placement.capture.graphs import Captured, EagerCall, EagerTensorFact
 from jupyter_placement.capture.names import function_label
-from jupyter_placement.capture.reasons import DefaultDevices, placement_reason
+from jupyter_placement.capture.private import private_tensorflow
+from jupyter_placement.capture.signatures import Signatures
+from jupyter_placement.capture.sources import UserFrames
 from jupyter_placement.capture.tensors import tensor_bytes
 from jupyter_placement.devices import LOCAL_TASK
 from jupyter_placement.placement import Placement
@@ -14,7 +15,7 @@ from jupyter_placement.placement import Placement
 _CONSTANT = "_EagerConst"
 
 
-def add_eager(placement: Placement, captured: Captured, devices: Collection[str]) -> None:
+def add_eager(placement: Placement, captured: Captured, facts: PlacementFacts) -> None:
     """Add the eager operations to a Placement, with the tensors between them as edges.
 
     A tensor that was there before, or that Python made, is a node of its own.
@@ -25,19 +26,24 @@ def add_eager(placement: Placement, captured: Captured, devices: Collection[str]
         Has the graphs already.
     captured : Captured
         What was found.
-    devices : collection of str
-        The devices that TensorFlow has.
+    facts : PlacementFacts
+        Where the facts go that explanations rest on.
     """
-    builder = _EagerBuilder(placement, captured, devices)
+    builder = _EagerBuilder(placement, captured)
     builder.add()
+    facts.add_eager(builder.existing)
+    signatures = Signatures(private_tensorflow().op_defs, {}, str)
+    for node, data in placement.graph.nodes(data=True):
+        if data["graph"] == "eager":
+            facts.add_node(node, signatures, None, [])
 
 
 class _EagerBuilder:
-    def __init__(self, placement: Placement, captured: Captured, devices: Collection[str]) -> None:
+    def __init__(self, placement: Placement, captured: Captured) -> None:
         self._placement = placement
         self._captured = captured
-        self._devices = devices
-        self._defaults = DefaultDevices(devices)
+        self._frames = UserFrames()
+        self.existing: list[str] = []
         self._numbers: dict[str, int] = {}
         self._makers: dict[int, tuple[str, int, EagerTensorFact]] = {}
         self._prefix = ""
@@ -67,24 +73,19 @@ class _EagerBuilder:
     def _add_source(self, number: int, name: str) -> None:
         fact = self._captured.sources[number]
         op = "VarHandleOp" if _dtype(fact) == "resource" else _CONSTANT
-        self._add_node(name, op, fact.device, "", (fact,), "unknown")
+        self._add_node(name, op, fact.device, "", (fact,))
+        if number < self._captured.first_number:
+            self.existing.append(self._prefix + name)
         self._makers[number] = (self._prefix + name, 0, fact)
 
     def _add_call(self, call: EagerCall, name: str) -> None:
         inputs = [self._makers[number] for number in call.inputs if number in self._makers]
         device = self._device(call, [fact for _, _, fact in inputs])
-        function = call.op.startswith("__")
-        beside = {fact.device for _, _, fact in inputs if _dtype(fact) == "resource"}
-        reason = (
-            "unknown"
-            if function
-            else placement_reason(device, call.requested, call.op, self._devices, self._defaults.of(device), beside)
-        )
         compiled = self._captured.compiled.get(call.op)
-        op = "PartitionedCall" if function else call.op
+        op = "PartitionedCall" if call.op.startswith("__") else call.op
         # TensorFlow completes what the user wrote; within this task the full name says no more than the short one.
         requested = call.requested.removeprefix(LOCAL_TASK)
-        self._add_node(name, op, device, requested, call.outputs, reason, compiled)
+        self._add_node(name, op, device, requested, call.outputs, compiled, call.source)
         for key, number in enumerate(call.inputs):
             if number not in self._makers:
                 continue
@@ -117,7 +118,7 @@ class _EagerBuilder:
         for op, found in self._captured.one_op_devices.items():
             for device in sorted(found):
                 if (op, device) not in seen:
-                    self._add_node(self._name("Const" if op == _CONSTANT else op), op, device, "", (), "unknown")
+                    self._add_node(self._name("Const" if op == _CONSTANT else op), op, device, "", ())
 
     def _add_node(
         self,
@@ -126,8 +127,8 @@ class _EagerBuilder:
         device: str | None,
         requested: str,
         outputs: tuple[EagerTensorFact, ...],
-        reason: str,
         compiled: int | None = None,
+        source: tuple[str, int] | None = None,
     ) -> None:
         dtypes = [_dtype(fact) for fact in outputs]
         shapes = [None if fact.shape is None else list(fact.shape) for fact in outputs]
@@ -140,9 +141,9 @@ class _EagerBuilder:
             requested=requested,
             dtype=dtypes[0] if len(dtypes) == 1 else (dtypes or None),
             shape=shapes[0] if len(shapes) == 1 else (shapes or None),
-            reason=reason,
             memory="host" if host else "device",
             graph="eager",
+            source=self._frames.named(source),
             compiled=compiled,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jupyter_placement.capture.sources import UserFrames
 from jupyter_placement.log import EventRecord, parse_placement_error, read_log
 from jupyter_placement.log.build import fallback_events
 from jupyter_placement.log.messages import explain_event
@@ -28,7 +29,12 @@ def placement_events(placement: Placement, lines: Sequence[str], error: BaseExce
         text = str(error)
         record = parse_placement_error(text)
         if record is not None and record not in records:
-            records.append(EventRecord(record.kind, record.node, record.details, tuple(text.splitlines())))
+            details = dict(record.details)
+            frames = UserFrames()
+            source = frames.named(frames.raised(error))
+            if source is not None:
+                details["source"] = list(source)
+            records.append(EventRecord(record.kind, record.node, details, tuple(text.splitlines())))
     ids: dict[str, str] = {}
     for node, data in placement.graph.nodes(data=True):
         ids.setdefault(data["name"], node)
@@ -37,4 +43,7 @@ def placement_events(placement: Placement, lines: Sequence[str], error: BaseExce
 
 def _event(record: EventRecord, ids: dict[str, str]) -> Event:
     nodes = tuple(ids.get(name, name) for name in record.nodes)
-    return Event(record.kind, explain_event(record), nodes, record.lines, dict(record.details))
+    details = dict(record.details)
+    source = details.get("source")
+    line = f"{source[0]}, line {source[1]}: " if source else ""
+    return Event(record.kind, line + explain_event(record), nodes, record.lines, details)

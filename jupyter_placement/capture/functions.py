@@ -13,13 +13,14 @@ from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
 from jupyter_placement.capture.replacement import place_again
+from jupyter_placement.capture.sources import UserFrames, function_sources
 from jupyter_placement.log import PlacementRecord
 
 _DATASET = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 _ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
-# A function of the runtime, and the devices of its inputs.
-_Call = tuple[Any, tuple[str, ...]]
+# A function of the runtime, the devices of its inputs, and the device that was asked for around the call.
+_Call = tuple[Any, tuple[str, ...], str]
 KnownFunctions = MutableMapping[Any, CapturedGraph]
 
 
@@ -56,7 +57,7 @@ class FunctionRecorder:
         self._lock = threading.RLock()
         self._seen: set[str] = set()
         self._atomic: dict[str, weakref.ref[Any]] = {}
-        self._stale: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self._stale: dict[str, _Call] = {}
         self._running = 0
         self._collected: list[Any] = []
         self._records: list[PlacementRecord] = []
@@ -109,16 +110,19 @@ class FunctionRecorder:
             return
         try:
             self._collect()
-            for function, devices in self._stale.values():
+            for function, devices, called_on in self._stale.values():
                 graph = place_again(
-                    function, context, self._switch, self._drain, self._lines, self._private.op_defs, devices
+                    function, context, self._switch, self._drain, self._lines, self._private.op_defs, devices, called_on
                 )
                 if isinstance(graph, str):
                     self._captured.notes.append(graph)
                 else:
+                    graph.called_on = called_on
                     self._keep(function, graph)
+            frames = UserFrames()
             for function, graph in self._without_shapes:
-                graph.shapes = function_shapes(function)
+                graph.shapes, graph.sources = function_shapes(function), function_sources(function, frames)
+            self._find_sources(frames)
         finally:
             context.disable_graph_collection()
 
@@ -136,7 +140,7 @@ class FunctionRecorder:
             self._collect()
             self._running += 1
             self._log(True)
-        return function, tuple(tensor.device for tensor in inputs)
+        return function, tuple(tensor.device for tensor in inputs), self._context.device_name or ""
 
     def after(self, call: _Call | None) -> None:
         """Find out where the operations of a function were placed that has run, or failed."""
@@ -198,6 +202,7 @@ class FunctionRecorder:
             node = _eager_operation(before)
             if index is not None:
                 del bodies[index]
+                graph.called_on = called[index][2]
                 self._keep(called[index][0], graph)
             elif node is not None:
                 device = next((one.device for one in after.node if one.name == node.name), node.device)
@@ -208,17 +213,31 @@ class FunctionRecorder:
                 graph.label = f"function:{self._inner_label(names)}"
                 self._captured.graphs.append(graph)
         for index in bodies:
-            function, devices = called[index]
+            function = called[index][0]
             if function in self._known:
                 self._captured.graphs.append(self._known[function])
             else:
-                self._stale[function.name.decode()] = (function, devices)
+                self._stale[function.name.decode()] = called[index]
 
     def _keep(self, function: Any, graph: CapturedGraph) -> None:
         graph.label = f"function:{function_label(function.name.decode())}"
         self._without_shapes.append((function, graph))
         self._known[function] = graph
         self._captured.graphs.append(graph)
+
+    def _find_sources(self, frames: UserFrames) -> None:
+        """Find the lines of functions that no call of the user names: those of tf.data, and inner ones."""
+        without = [graph for graph in self._captured.graphs if not graph.sources]
+        if not without:
+            return
+        functions = [function for reference in self._atomic.values() if (function := reference()) is not None]
+        by_names = {
+            frozenset(node.name for node in function.cached_definition.node_def): function for function in functions
+        }
+        for graph in without:
+            names = frozenset(node.name for node in graph.graph_def.node if node.op not in _ARGUMENT_OPS)
+            if names in by_names:
+                graph.sources = function_sources(by_names[names], frames)
 
     def _inner_label(self, names: set[str]) -> str:
         """Find the function of a graph that no call of the user names: one that runs inside another."""

@@ -26,6 +26,10 @@ class CapturedGraph:
         For each function of the library (``""``: the graph itself) the shapes of each node's outputs.
     follows : str
         What decides about the whole graph's device in place of the placer (``"tf.data"``), or ``""``.
+    sources : dict of str to dict
+        For each function of the library (``""``: the graph itself) file and line that made each node.
+    called_on : str
+        The device that ``tf.device`` asked for where the function was called, or ``""``.
     """
 
     label: str
@@ -34,6 +38,8 @@ class CapturedGraph:
     placed: Any | None = None
     shapes: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     follows: str = ""
+    sources: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
+    called_on: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,8 @@ class EagerCall:
         Number of each input tensor.
     outputs : tuple of EagerTensorFact
         Its outputs.
+    source : (str, int) or None
+        File and line that ran it.
     """
 
     op: str
@@ -82,6 +90,7 @@ class EagerCall:
     requested: str
     inputs: tuple[int, ...]
     outputs: tuple[EagerTensorFact, ...]
+    source: tuple[str, int] | None = None
 
 
 @dataclass
@@ -96,6 +105,8 @@ class Captured:
         In the order in which they ran.
     sources : dict of int to EagerTensorFact
         Tensors that eager operations took and that none of them made, by number.
+    first_number : int
+        Tensors with a lower number were there before the recording.
     loose : list of PlacementRecord
         Lines that belong to none of the graphs.
     one_op_devices : dict of str to set of str
@@ -110,6 +121,7 @@ class Captured:
     graphs: list[CapturedGraph] = field(default_factory=list)
     eager: list[EagerCall] = field(default_factory=list)
     sources: dict[int, EagerTensorFact] = field(default_factory=dict)
+    first_number: int = 0
     loose: list[PlacementRecord] = field(default_factory=list)
     one_op_devices: dict[str, set[str]] = field(default_factory=dict)
     compiled: dict[str, int] = field(default_factory=dict)

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.capture.signatures import Signatures
+from jupyter_placement.devices import DeviceSpec, device_name, parse_device
 
 _NUMBERED = re.compile(r"(.*)/_(\d+)")
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _IFS = frozenset({"If", "StatelessIf"})
 _WHILES = frozenset({"While", "StatelessWhile"})
 _RESOURCE = 20  # types.proto: DT_RESOURCE
+_CALLERS = "the call's"
 
 
 @dataclass
@@ -40,7 +42,9 @@ class Frame:
     lowered : dict of str to str
         Lowered nodes, each with the node that waits for its control inputs (``""``: none).
     requested : str
-        Device that was requested for the call: it holds for nodes of the body that request none themselves.
+        Device that was requested for the call: it completes what the nodes of the body request themselves.
+    call : str
+        Name of the call that stood in its place.
     """
 
     prefix: str
@@ -50,6 +54,7 @@ class Frame:
     outputs: dict[tuple[str, int], Reference] = field(default_factory=dict)
     lowered: dict[str, str] = field(default_factory=dict)
     requested: str = ""
+    call: str = ""
 
     def reference(self, source: str) -> Reference:
         """Return the reference of ``node:k`` or ``argument``."""
@@ -75,6 +80,52 @@ class Reference:
                 return frame.prefix + current.name, current.index
             current = following
         return current.name, current.index
+
+
+@dataclass(frozen=True)
+class Added:
+    """What lowering asks for a node that it adds.
+
+    Attributes
+    ----------
+    call : str
+        The node that it stands for.
+    requested : str
+        Requested device.
+    like : Reference or None
+        The node whose request, and whose device if it has one already, it takes over in place of its own.
+    beside : Reference or None
+        What it is to be beside (``loc:@``).
+    as_call : bool
+        Whether it is to be beside what the call asked to be beside, as is seen of a conditional's nodes in 2.21.
+    """
+
+    call: str
+    requested: str
+    like: Reference | None = None
+    beside: Reference | None = None
+    as_call: bool = False
+
+
+def completed_request(own: str, caller: str) -> str:
+    """Complete the requested device of a node in an inlined body by that of the call (``MergeUnsetDevNames``).
+
+    Examples
+    --------
+    >>> completed_request("", "/device:GPU:1"), completed_request("/job:worker", "/job:ps/device:CPU:0")
+    ('/device:GPU:1', '/job:worker/device:CPU:0')
+    """
+    mine, outer = parse_device(own), parse_device(caller)
+    if not own or not caller or mine is None or outer is None:
+        return own or caller
+    merged = DeviceSpec(
+        outer.job if mine.job is None else mine.job,
+        outer.replica if mine.replica is None else mine.replica,
+        outer.task if mine.task is None else mine.task,
+        outer.type if mine.type is None else mine.type,
+        outer.id if mine.id is None else mine.id,
+    )
+    return own if merged == mine else device_name(merged)
 
 
 class NumberedNames:
@@ -131,15 +182,27 @@ class Lowering:
         self._signatures = signatures
         self.edges: list[tuple[str, int, Reference]] = []
         self.controls: list[tuple[str, str]] = []
+        self.added: dict[str, Added] = {}
+        self._as_call: set[str] = set()
 
     def lower(self, node: Any, inputs: Sequence[str], frame: Frame) -> list[Frame]:
         """Lower one node if TensorFlow did; return the bodies that stand in its place."""
         sources = [frame.reference(source) for source in inputs if not source.startswith("^")]
         name = frame.prefix + node.name
+        requested = completed_request(node.device, frame.requested)
+        before = len(self.added)
         bodies = self._bodies(node, name, sources, frame)
         for body in bodies:
-            body.requested = node.device or frame.requested
+            body.requested, body.call = requested, name
+        for new in list(self.added)[before:]:
+            added = self.added[new]
+            own = requested if added.requested == _CALLERS else added.requested
+            self.added[new] = Added(name, own, added.like, added.beside, new in self._as_call)
         return bodies
+
+    def _add(self, *names: str, like: Reference | None = None, beside: Reference | None = None) -> None:
+        for name in names:
+            self.added[name] = Added("", _CALLERS if like is None and beside is None else "", like, beside)
 
     def _bodies(self, node: Any, name: str, sources: Sequence[Reference], frame: Frame) -> list[Frame]:
         if node.op in _CALLS:
@@ -169,9 +232,11 @@ class Lowering:
         if definition is None or not (begin or end) or len(sources) != len(definition.signature.input_arg):
             return None
         signature = definition.signature
+        self._add(*begin, *end)
         if len(inputs) == len(sources):
             for identity, source in zip(inputs, sources, strict=True):
                 self._edge(identity, source)
+                self._add(identity, like=source, beside=source)
             sources = [_node(identity) for identity in inputs]
         arguments = {argument.name: source for argument, source in zip(signature.input_arg, sources, strict=True)}
         body = Frame(name + "/", function, self._signatures.body(definition), arguments)
@@ -179,6 +244,7 @@ class Lowering:
         if len(outputs) == len(results):
             for identity, result in zip(outputs, results, strict=True):
                 self._edge(identity, result)
+                self._add(identity, beside=result)
             results = [_node(identity) for identity in outputs]
         for node in end[:1]:
             self.controls.append((name, node))
@@ -190,6 +256,7 @@ class Lowering:
         for name in self._names.under(base):
             called = self._inline(name, function, sources)
             if called is not None:
+                self._add(name)  # stays as an IdentityN or NoOp where its outputs can be fetched
                 return called[0], called[1]
         return None
 
@@ -208,12 +275,16 @@ class Lowering:
         ]
         if None in branches:
             return []
+        self._add(*switch_predicate, *(name for pivot in pivots for name in pivot))
         self._edge(switch_predicate[0], predicate, predicate)
         for side, pivot in enumerate(pivots):
             self._edge(pivot[0], _node(switch_predicate[0], side))
         for switch, source in zip(switches, rest, strict=True):
             self._edge(switch, source, predicate)
+            self._add(switch, like=source, beside=source)
         merges = self._names.under(f"{name}/output")
+        self._add(*merges, *self._names.under(f"{name}/branch_executed"))
+        self._as_call.update(switch_predicate, *pivots, merges, self._names.under(f"{name}/branch_executed"))
         (then, then_outputs), (other, other_outputs) = (branch for branch in branches if branch is not None)
         for index, (merge, *outputs) in enumerate(zip(merges, then_outputs, other_outputs, strict=False)):
             self._edge(merge, *outputs)
@@ -245,12 +316,19 @@ class Lowering:
         body = self._branch(f"{name}/body", node.attr["body"].func.name, taken)
         if test is None or body is None:
             return []
+        for kind in ("LoopControlInputs", "loop_body_control", "LoopExecuted"):
+            self._add(*self._names.under(f"{name}/{kind}"))
+        self._add(*condition)
         for enter, source in zip(enters, sources, strict=False):
             self._edge(enter, source)
+            self._add(enter, like=source)
         self._edge(condition[0], test[1][0])
         for position, index in enumerate(changing):
             self._edge(merges[position], _node(enters[index]), _node(following[position]))
             self._edge(switches[position], _node(merges[position]), _node(condition[0]))
+            self._add(merges[position], like=_node(enters[index]))
+            self._add(switches[position], following[position], like=_node(merges[position]))
+            self._add(exits[position], like=_node(switches[position]))
             self._edge(exits[position], _node(switches[position]))
             self._edge(following[position], body[1][index])
             frame.outputs[(node.name, index)] = _node(exits[position])

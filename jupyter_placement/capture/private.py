@@ -71,7 +71,7 @@ def private_tensorflow() -> PrivateTensorFlow:
         from tensorflow.python.framework.ops import EagerTensor
 
         needed = (
-            (pywrap_tfe, ("TFE_Py_FastPathExecute",)),
+            (pywrap_tfe, ("TFE_Py_FastPathExecute", "TFE_Py_UID")),
             (execute, ("execute", "execute_with_cancellation")),
             (BaseSession, ("__init__", "_extend_graph")),
             (context.Context, ("ensure_initialized", "enable_graph_collection", "export_run_metadata", "device_name")),

@@ -23,6 +23,7 @@ def place_again(
     lines: LineCollector,
     op_defs: Any,
     argument_devices: tuple[str, ...] = (),
+    called_on: str = "",
 ) -> CapturedGraph | str:
     """Have TensorFlow place a function in a branch that is not taken.
 
@@ -41,6 +42,8 @@ def place_again(
         TensorFlow's registry of operations.
     argument_devices : tuple of str
         Where the arguments were in the call that is being explained.
+    called_on : str
+        The device that was asked for around that call, or ``""``.
 
     Returns
     -------
@@ -62,7 +65,8 @@ def place_again(
         for tensor, device in zip(inputs, devices, strict=False):
             with tf.device(device or None):
                 arguments.append(tf.compat.v1.placeholder(tensor.dtype, tensor.shape))
-        function.call_flat(*arguments, *captures)
+        with tf.device(called_on or None):
+            function.call_flat(*arguments, *captures)
         return tf.constant(0)
 
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]

@@ -12,6 +12,7 @@ from jupyter_placement.capture.eager import MAXIMUM_STEPS
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.private import PrivateTensorFlow
 from jupyter_placement.capture.records import LineCollector
+from jupyter_placement.capture.sources import UserFrames, operation_sources
 from jupyter_placement.capture.streams import StreamFilter
 from jupyter_placement.log import PlacementRecord
 
@@ -112,7 +113,8 @@ class SessionRecorder:
             except ValueError as error:
                 self._captured.notes.append(f"The graph of session {number} is too large to be shown: {error}")
                 continue
-            self._captured.graphs.append(CapturedGraph(f"session:{number}", graph_def, found.records))
+            sources = {"": operation_sources(found.graph.get_operations(), UserFrames())}
+            self._captured.graphs.append(CapturedGraph(f"session:{number}", graph_def, found.records, sources=sources))
 
     def _with_log(self, config: Any) -> Any:
         import tensorflow as tf
@@ -120,8 +122,8 @@ class SessionRecorder:
         if config is not None and not isinstance(config, tf.compat.v1.ConfigProto):
             return config  # TensorFlow says what is wrong with it
         changed = tf.compat.v1.ConfigProto()
-        if config is not None:
-            changed.CopyFrom(config)
+        # Without a configuration a session takes the eager context's, logical devices and all (session.py, 2.21).
+        changed.CopyFrom(self._private.context.context().config if config is None else config)
         changed.log_device_placement = True
         changed.allow_soft_placement = self._soft
         return changed

@@ -48,6 +48,47 @@ class Signatures:
         """Return the name of the type of each output of a node."""
         return [self._type_name(kind) if kind else "" for _, types in self._outputs(node) for kind in types]
 
+    def output_names(self, op: str, types: Mapping[str, Any], count: int) -> list[str]:
+        """Return the name of the argument that each output of an operation belongs to."""
+        definition = self._op_defs.get(op)
+        return [] if definition is None else _spread(definition.output_arg, types, count)
+
+    def input_names(self, op: str, types: Mapping[str, Any], count: int) -> list[str]:
+        """Return the name of the argument that each input of an operation belongs to."""
+        definition = self._op_defs.get(op)
+        return [] if definition is None else _spread(definition.input_arg, types, count)
+
+    def reference_inputs(self, op: str) -> list[int]:
+        """Return which inputs of an operation are references to a variable."""
+        definition = self._op_defs.get(op)
+        return [] if definition is None else [i for i, argument in enumerate(definition.input_arg) if argument.is_ref]
+
+    def type_attributes(self, node: Any) -> dict[str, Any]:
+        """Return the values of the attributes of a node that are types, or lists of them."""
+        found: dict[str, Any] = {}
+        for name, value in node.attr.items():
+            if value.type:
+                found[name] = self._type_name(value.type)
+            elif value.list.type:
+                found[name] = [self._type_name(kind) for kind in value.list.type]
+        return found
+
+    def types_from_tensors(self, op: str, inputs: list[str | None], outputs: list[str | None]) -> dict[str, Any]:
+        """Return type attributes as inputs and outputs tell them, for a node whose NodeDef is not there."""
+        definition = self._op_defs.get(op)
+        found: dict[str, Any] = {}
+        if definition is None:
+            return found
+        for arguments, kinds in ((definition.input_arg, inputs), (definition.output_arg, outputs)):
+            for argument, kind in zip(arguments, kinds, strict=False):
+                if argument.type_list_attr or argument.number_attr:
+                    if argument.type_attr and kind:
+                        found.setdefault(argument.type_attr, kind.removesuffix("_ref"))
+                    break
+                if argument.type_attr and kind:
+                    found.setdefault(argument.type_attr, kind.removesuffix("_ref"))
+        return found
+
     def body(self, definition: Any) -> list[tuple[Any, list[str]]]:
         """Return the nodes of a function, each with its inputs as ``node:k`` (``node``: an argument).
 
@@ -74,3 +115,18 @@ class Signatures:
                 total += len(types)
             offsets[name] = starts
         return f"{name}:{offsets[name].get(argument, 0) + int(index or 0)}"
+
+
+def _spread(arguments: Any, types: Mapping[str, Any], count: int) -> list[str]:
+    """Return the argument of each of ``count`` tensors; where lists of unknown length follow, what is sure."""
+    names: list[str] = []
+    for position, argument in enumerate(arguments):
+        if argument.type_list_attr:
+            known = types.get(argument.type_list_attr)
+            length = len(known) if isinstance(known, list) else count - len(names) - (len(arguments) - position - 1)
+        elif argument.number_attr:
+            length = count - len(names) - (len(arguments) - position - 1)
+        else:
+            length = 1
+        names.extend([argument.name] * max(length, 0))
+    return names[:count]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jupyter_placement.capture.build import build_placement
+from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.graphs import Captured
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, device_name, parse_device
@@ -87,6 +88,7 @@ def dry_run(
         graph.records = lines.pop()
         seconds += reply.seconds
     placement = build_placement(Captured(graphs), lines, devices)
+    placement.events = placement_events(placement, lines.other, None)
     placement.meta.update(
         {
             "dry_run": on if isinstance(on, str) else [device.name for device in devices],

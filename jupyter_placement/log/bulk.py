@@ -63,7 +63,7 @@ class BulkReader:
         self._scanner = scanner
         self._told = _Cache(_told)
         self._devices = _Cache(_device)
-        self._dense = True
+        self._share = 1.0  # of the last text's lines that the pattern matched
 
     def read(self, text: str) -> bool:
         """Read whole lines of text into the scanner.
@@ -74,14 +74,16 @@ class BulkReader:
             Whether it did; otherwise nothing has changed.
         """
         lines = text.count("\n")
-        told, other = (text, "") if self._dense else _with_device(text)
+        told, other = (text, "") if self._share > 0.8 else _parted(text) if self._share > 0.3 else _picked(text)
         parts = _PAIR.split(told)
         rest = "".join(parts[::3])
         eager: list[str] = []
         if "Executing op" in rest:
             eager = _EAGER.split(rest)
             rest = "".join(eager[::3])
-        if "/job:" in rest or _interesting(rest) or _interesting(other):
+        if told.count("/job:") != told.count("\n") - rest.count("\n"):
+            return False  # a line was not matched, or what was taken for a prefix held another device
+        if _interesting(rest) or _interesting(other):
             return False
         names = parts[1::3]
         if "\n".join(names).encode("utf-8", "surrogatepass").translate(None, _NAME_BYTES) or "" in names:
@@ -99,7 +101,7 @@ class BulkReader:
         blank = _blank_lines(rest) + _blank_lines(other)
         scanner.tally["B"] += blank
         scanner.tally["N"] += others - blank
-        self._dense = others * 8 < lines * 7
+        self._share = 1 - others / lines if lines else 1.0
         return True
 
 
@@ -107,15 +109,24 @@ def _interesting(text: str) -> bool:
     return any(hint in text for hint in HINTS) and INTEREST.search(text) is not None
 
 
-def _with_device(text: str) -> tuple[str, str]:
-    """Part the lines that name a device in full from the others."""
+def _parted(text: str) -> tuple[str, str]:
+    """Part the lines that name a device in full from the others, where there are many of both."""
+    lines = text.split("\n")
+    told = [line for line in lines if "/job:" in line]
+    other = [line for line in lines if "/job:" not in line]  # among them the empty one after the last line end
+    told.append("")
+    return "\n".join(told), "\n".join(other)
+
+
+def _picked(text: str) -> tuple[str, str]:
+    """Part the lines that name a device in full from the others, where there are few of them."""
     told, other = [], []
     position = end = 0
     find, rfind = text.find, text.rfind
     while (position := find("/job:", end)) >= 0:
         start = rfind("\n", end, position) + 1 or end
         other.append(text[end:start])
-        end = find("\n", position) + 1
+        end = find("\n", position) + 1 or len(text)
         told.append(text[start:end])
     other.append(text[end:])
     return "".join(told), "".join(other)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,7 +108,7 @@ def empty_figure(styles: dict[str, DeviceStyle]) -> tuple[list[dict[str, Any]], 
 
 
 def drawn_view(
-    tree: ScopeTree, view: View, styles: dict[str, DeviceStyle], chosen: str | None
+    tree: ScopeTree, view: View, styles: dict[str, DeviceStyle], chosen: str | None, marked: Collection[str] = ()
 ) -> tuple[dict[str, Points], dict[str, Any], Targets]:
     """Return the points of each trace by its name, the layout that changes, and what can be pointed at."""
     points: dict[str, Points] = {}
@@ -140,6 +140,9 @@ def drawn_view(
     if chosen_box is not None:
         box = view.boxes[chosen_box]
         _add_area(to("chosen"), box.x - 3, box.y - 3, box.width + 6, box.height + 6)
+    for box in view.boxes:
+        if box.key in marked and not box.opened and box.key != chosen:
+            _add_area(to("chosen"), box.x - 3, box.y - 3, box.width + 6, box.height + 6)
     layout = {
         "width": width,
         "height": height,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ipywidgets
@@ -38,6 +38,7 @@ class PlacementGraph:
         self._on_chosen = chosen
         self._opened = list(default_opened(self.tree))
         self._chosen: str | None = None
+        self._marked: frozenset[str] = frozenset()
         self.view: View = layout(self.tree, self._opened, WIDTH)
         self._targets = Targets()
         self._traces, figure = empty_figure(self.styles)
@@ -58,8 +59,8 @@ class PlacementGraph:
             self._chosen = path
             self._draw()
 
-    def reveal(self, node: str) -> Box:
-        """Open the scopes that hold an operation, choose it, and return its box.
+    def reveal(self, node: str, others: Iterable[str] = ()) -> Box:
+        """Open the scopes that hold an operation, choose it, mark others or their closed scopes, and return its box.
 
         Raises
         ------
@@ -70,6 +71,8 @@ class PlacementGraph:
             needed = self.tree.opened_for(node)
             self._opened = [one for one in self._opened if one not in needed] + needed
             self._chosen = node
+            marked = [one for one in others if one in self.tree.placement.graph]
+            self._marked = frozenset([*marked, *(path for one in marked for path in self.tree.opened_for(one))])
             self._draw()
             return next(box for box in self.view.boxes if box.kind == "node" and box.key == node)
 
@@ -78,6 +81,7 @@ class PlacementGraph:
         with self._lock:
             self._opened = list(default_opened(self.tree))
             self._chosen = None
+            self._marked = frozenset()
             self._draw()
 
     def close(self) -> None:
@@ -103,7 +107,7 @@ class PlacementGraph:
     def _draw(self) -> None:
         self.view = layout(self.tree, self._opened, WIDTH)
         self._opened = [path for path in self._opened if path not in self.view.closed]
-        points, changes, self._targets = drawn_view(self.tree, self.view, self.styles, self._chosen)
+        points, changes, self._targets = drawn_view(self.tree, self.view, self.styles, self._chosen, self._marked)
         values = [trace_values(trace, points.get(trace["name"]), self._targets) for trace in self._traces]
         # Every trace is given every value. Seen on plotly 7.1: what batch_update leaves out reaches a figure that is
         # not on the page yet as a text, "_undefined_", in the place of the value that should stay.

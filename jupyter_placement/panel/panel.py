@@ -9,20 +9,24 @@ from typing import Any
 
 import ipywidgets
 
+from jupyter_placement.explain import Rules
 from jupyter_placement.layout import Box, Link
 from jupyter_placement.memory import CardReading
 from jupyter_placement.panel.bars import elapsed_text, memory_html
 from jupyter_placement.panel.browser_side import BrowserSide
 from jupyter_placement.panel.detail import link_html, node_html, scope_html, swatch
-from jupyter_placement.panel.events import event_entries
+from jupyter_placement.panel.events import Entry, event_entries
+from jupyter_placement.panel.findings import explanation_html, finding_entries
 from jupyter_placement.panel.graph import PlacementGraph
 from jupyter_placement.panel.memory_cards import holders_html
 from jupyter_placement.panel.search_bar import SearchBar
 from jupyter_placement.panel.style import style_sheet
 from jupyter_placement.panel.timeline import TimelineBar
 from jupyter_placement.placement import MemorySample, Placement
+from jupyter_placement.report import static_bundle
 from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
 
+_MARKED = 2000
 _HINT = (
     '<div class="jpp-quiet">Click a scope to open or close it, an operation or a line to see what is known of it.</div>'
 )
@@ -48,6 +52,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         self._closed = False
         self._graph: PlacementGraph | None = None
         self._placement: Placement | None = None
+        self._rules: Rules | None = None
         self._samples: dict[str, MemorySample] = {}
         self._notes: list[str] = []
         self._cards: list[CardReading] = []
@@ -74,6 +79,14 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
     def __repr__(self) -> str:
         # JupyterLab shows this where there is no kernel: widgets' own text would be their style sheet.
         return "<PlacementPanel: interactive while the kernel runs>"
+
+    def _ipython_display_(self, **options: Any) -> None:
+        """Show the panel, and with it what stays when the kernel is gone, if it has a Placement already."""
+        from IPython.display import display
+
+        display(self._repr_mimebundle_(**options), raw=True)
+        if self._placement is not None:
+            display(static_bundle(self._placement), raw=True)
 
     def update_memory(
         self,
@@ -122,7 +135,11 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                 self._samples = {sample.device: sample for sample in placement.memory}
             self._memory.value = self._memory_now()
             self._timeline.show(placement)
-            events = self._event_list(placement)
+            self._rules = Rules(placement)
+            events = [
+                *self._entry_list("Events", event_entries(placement)),
+                *self._entry_list("Findings", finding_entries(placement, self._rules)),
+            ]
             if not placement.graph:
                 self._head.value = escape(nothing_placed(placement))
                 self._body.children = [*events, self._detail] if events else []
@@ -178,8 +195,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                 widget.close()
         super().close()
 
-    def _reveal(self, graph: PlacementGraph, node: str) -> None:
-        box = graph.reveal(node)
+    def _reveal(self, graph: PlacementGraph, node: str, others: Iterable[str] = ()) -> None:
+        box = graph.reveal(node, others)
         self._chosen(box)
         self._browser.sight = [box.x + box.width / 2, box.y + box.height / 2]
 
@@ -190,7 +207,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         if isinstance(what, Link):
             self._detail.value = link_html(graph.tree, graph.view, what)
         elif what.kind == "node":
-            self._detail.value = node_html(graph.tree, what.key, graph.styles)
+            assert self._rules is not None
+            self._detail.value = explanation_html(self._rules, what.key) + node_html(graph.tree, what.key, graph.styles)
         else:
             self._detail.value = scope_html(graph.tree, what.key, graph.styles)
         self._tell_limits()
@@ -248,8 +266,7 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
 
         return SearchBar(names, self.select, collapse)
 
-    def _event_list(self, placement: Placement) -> list[Any]:
-        entries = event_entries(placement)
+    def _entry_list(self, title: str, entries: list[Entry]) -> list[Any]:
         if not entries:
             return []
         chooser = ipywidgets.Select(
@@ -264,8 +281,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
                 return
             entry = entries[change["new"]]
             if self._graph is not None and entry.nodes:
-                self._reveal(self._graph, entry.nodes[0])
+                self._reveal(self._graph, entry.nodes[0], entry.nodes[:_MARKED])
             self._detail.value = entry.html
 
         chooser.observe(picked, "value")
-        return [ipywidgets.HTML(f"<b>Events</b> ({len(entries):,})"), chooser]
+        return [ipywidgets.HTML(f"<b>{title}</b> ({len(entries):,})"), chooser]

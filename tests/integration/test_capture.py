@@ -77,6 +77,7 @@ def test_a_session_agrees_with_the_partitions_that_ran(tf: Any) -> None:
         "dtype": "float32",
         "shape": [2, 1],
         "bytes": 8,
+        "memory": "device",
         "transfer": False,
         "control": False,
     }
@@ -469,3 +470,12 @@ def test_out_of_memory_is_explained(tf: Any) -> None:
     assert event.kind == "oom"
     assert "Fill asked for 32.0 TiB" in event.message
     assert "What to do:" in event.message
+
+
+def test_a_session_without_a_configuration_has_the_logical_devices(tf: Any) -> None:
+    with record() as recording, tf.Graph().as_default():
+        with tf.device("/cpu:1"):
+            tf.constant(1.0, name="second")
+        with tf.compat.v1.Session() as session:
+            session.run("second:0")
+    assert nodes(recording.placement, "session:0")["second"]["device"] == CPU1

@@ -112,6 +112,19 @@ def test_a_loop_that_was_lowered(eager: Run) -> None:
     assert all(placement.graph.nodes[node]["dtype"] == "float32" for node in grow)
 
 
+def test_the_command_with_a_graph(session: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_bytes(session.out + session.err)
+    command = [sys.executable, "-m", "jupyter_placement.cli", "log", str(tmp_path / "x.log"), "--graph"]
+    done = subprocess.run(
+        [*command, str(session.folder / "graph.pb")], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "asked /device:GPU:0, got CPU:0: 1 Square: soft" in done.stdout
+    done = subprocess.run([*command, str(tmp_path / "x.log")], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"jupyter-placement: {tmp_path}/x.log holds no TensorFlow graph: give a GraphDef")
+
+
 def test_what_is_no_graph(tmp_path: Path) -> None:
     (tmp_path / "x.pb").write_bytes(b"no graph at all, just text")
     (tmp_path / "empty.pbtxt").touch()

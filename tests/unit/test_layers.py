@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parents[2] / PACKAGE
 
 # Top first. A name is a module or a subpackage; what stands on one line may import each other, unless in APART.
 LAYERS = (
-    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "cli_dryrun", "recording"),
+    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "cli_dryrun", "recording", "reading"),
     ("panel",),
     ("layout", "report", "colors"),
     ("explain", "advise"),
@@ -22,15 +22,15 @@ LAYERS = (
     ("capture", "memory"),
     ("log",),
     ("graphfile",),
-    ("placement", "summary", "devices"),
+    ("placement", "summary", "devices", "kernel_table"),
 )
 # These sources stand beside each other; a dry run makes its Placement with the capture's own graphs.
 APART = ("capture", "memory")
 # (importer, imported): the only ways up, and only inside a function.
-UPWARD = {("placement", "log.build")}  # Placement.from_log
+UPWARD = {("placement", "log.build"), ("placement", "explain")}  # Placement.from_log, .explain, .findings
 
 # Pure functions of text or of a Placement: Python's own modules and networkx.
-PURE = ("layout", "report", "colors", "log", "placement", "summary", "devices")
+PURE = ("layout", "report", "colors", "log", "placement", "summary", "devices", "explain", "kernel_table")
 PURE_MAY = {"networkx"}
 # Slow to import (TensorFlow 4 s): at the top of a file only where nothing works without it.
 HEAVY = {

@@ -131,6 +131,7 @@ def assert_sound(text: str, log: LogRecords) -> None:
 @example(f"a: (Const): {TASK}/device:GPU:10.5")
 @example(f"Executing op Add in device {TASK}/device:GPU:00")
 @example(f"a: (Const): {TASK}/device:0pu:0")
+@example(f"Executing op Add in device {TASK}/device:GPU:0] Executing op Add in device {TASK}/device:GPU:0")
 @example(f"(x): b: (Const): {TASK}/device:CPU:0b: (Const): {TASK}/device:CPU:0")
 def test_text(text: str) -> None:
     log = read_log(text + "\n")
@@ -174,3 +175,21 @@ def test_random_bytes() -> None:
     log = read_log(data)
     assert (log.placements, log.devices, log.events) == ([], [], [])
     assert log.counts.lines == data.count(b"\n") + (not data.endswith(b"\n"))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from([0, 1, 5, 10]), min_size=3, max_size=8), st.booleans())
+def test_any_share_of_other_text(shares: list[int], blanks: bool) -> None:
+    """Text is read in one of three ways, by how much of the text before it was placements."""
+    blocks = []
+    for number, share in enumerate(shares):
+        rows = [f"n{number}/{i}: (Const): {TASK}/device:CPU:0\n" for i in range(5 * share)]
+        rows += ["\n" if blanks and i % 3 else f"loss: {i}\n" for i in range(50 - 5 * share)]
+        blocks.append("".join(rows[i * 7 % len(rows)] if len(rows) % 7 else rows[i] for i in range(len(rows))))
+    reader = LogReader()
+    for block in blocks:
+        reader.feed(block)
+    log = reader.finish()
+    exact = read_log("".join(blocks), keep_kinds=True)
+    assert (log.placements, log.counts) == (exact.placements, exact.counts)
+    assert len(log.placements) == 5 * sum(shares)

@@ -1,0 +1,114 @@
+"""Which line of the user's made an operation: the innermost frame that is neither TensorFlow's nor Keras'."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from types import CodeType, FrameType
+from typing import Any
+
+Source = tuple[str, int]
+
+_NOT_THE_USERS = ("tensorflow", "keras", "tf_keras", "IPython", "ipykernel", "jupyter_placement")
+_STANDARD = ("contextlib", "functools", "threading", "asyncio", "importlib")
+
+
+class UserFrames:
+    """Tell the user's files from those of TensorFlow, Keras, IPython and this package.
+
+    Attributes
+    ----------
+    cells : dict of str to int
+        The execution count of each cell, by the file name that IPython gave it.
+    """
+
+    def __init__(self) -> None:
+        self.cells = cell_numbers()
+        self._folders = tuple(
+            os.path.dirname(module.__file__) + os.sep
+            for name in _NOT_THE_USERS
+            if (module := sys.modules.get(name)) is not None and module.__file__
+        )
+        self._standard = frozenset(
+            module.__file__ for name in _STANDARD if (module := sys.modules.get(name)) is not None and module.__file__
+        )
+        self._files: dict[str, bool] = {}
+        self._codes: dict[CodeType, bool] = {}
+
+    def is_users(self, file: str) -> bool:
+        """Tell whether a file is none of TensorFlow's, Keras', IPython's or this package's."""
+        known = self._files.get(file)
+        if known is None:
+            known = self._files[file] = not (
+                file.startswith(self._folders) or file in self._standard or file.startswith("<frozen ")
+            )
+        return known
+
+    def current(self, frame: FrameType | None) -> Source | None:
+        """Return file and line of the innermost frame of the user's, from a frame outwards."""
+        codes = self._codes
+        while frame is not None:
+            code = frame.f_code
+            users = codes.get(code)
+            if users is None:
+                users = codes[code] = self.is_users(code.co_filename)
+            if users:
+                return code.co_filename, frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def raised(self, error: BaseException) -> Source | None:
+        """Return file and line of the innermost frame of the user's that an exception went through."""
+        found, trace = None, error.__traceback__
+        while trace is not None:
+            if self.is_users(trace.tb_frame.f_code.co_filename):
+                found = trace.tb_frame.f_code.co_filename, trace.tb_lineno
+            trace = trace.tb_next
+        return found
+
+    def of(self, operation: Any) -> Source | None:
+        """Return file and line that made an operation of a graph."""
+        trace = operation.traceback
+        if trace is None:
+            return None
+        for frame in reversed(list(trace.get_user_frames())):
+            if self.is_users(frame.filename):
+                return frame.filename, frame.lineno
+        return None
+
+    def named(self, source: Source | None) -> Source | None:
+        """Write a cell's file as IPython names the cell; other files stay as they are."""
+        if source is None or source[0] not in self.cells:
+            return source
+        return f"Cell In[{self.cells[source[0]]}]", source[1]
+
+
+def cell_numbers() -> dict[str, int]:
+    """Return the execution count of each cell of the running shell, by the name of the file that IPython gave it."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)  # IPython 8.0 to 9
+    return dict(numbers) if isinstance(numbers, dict) else {}
+
+
+def operation_sources(operations: Iterable[Any], frames: UserFrames) -> dict[str, Source]:
+    """Return file and line of each operation of a graph, by name, where known."""
+    found = {}
+    for operation in operations:
+        source = frames.of(operation)
+        if source is not None:
+            found[operation.name] = source
+    return found
+
+
+def function_sources(function: Any, frames: UserFrames) -> dict[str, dict[str, Source]]:
+    """Return file and line of each operation in a function (under ``""``) and in those that it calls (by name)."""
+    found: dict[str, dict[str, Source]] = {}
+    waiting = [("", function)]
+    while waiting:
+        name, current = waiting.pop()
+        if name not in found:
+            found[name] = operation_sources(current.graph.get_operations(), frames)
+            waiting.extend((child.name.decode(), child) for child in current.children)
+    return found

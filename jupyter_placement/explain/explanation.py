@@ -1,0 +1,171 @@
+"""The rule of one node in plain sentences: which it was, what it rests on, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_placement.explain.rules import Rule, Rules
+from jupyter_placement.explain.sentences import remedy, sentence
+from jupyter_placement.placement import Placement
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a node is where it is.
+
+    Attributes
+    ----------
+    node : str
+        Its id.
+    rule : str
+        Which rule applied: a key of :data:`~jupyter_placement.explain.rules.RULES`.
+    reason : str
+        The one word of the data model for it.
+    text : str
+        The rule and what it rests on, in plain sentences.
+    remedy : str
+        What to change; ``""`` where the node is where it was asked to be, or nothing was asked.
+    facts : dict
+        What the rule rests on, JSON values only; ``otherwise`` is the device that the node would be on without what
+        decided, where that is known.
+    """
+
+    node: str
+    rule: str
+    reason: str
+    text: str
+    remedy: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.remedy}".rstrip()
+
+
+def explain(placement: Placement | Rules, node: str) -> Explanation:
+    """Say which rule of TensorFlow's put a node where it is, and what would change it.
+
+    Parameters
+    ----------
+    placement : Placement or Rules
+        Where TensorFlow put each operation; rules that are kept make many calls quick.
+    node : str
+        Id of the node.
+
+    Raises
+    ------
+    KeyError
+        When the Placement has no such node.
+
+    Examples
+    --------
+    >>> placement = Placement()
+    >>> placement.add_node("a", op="Const", device="/job:localhost/replica:0/task:0/device:CPU:0", requested="/gpu:0")
+    >>> explain(placement, "a").rule
+    'no_such_device'
+    >>> print(explain(placement, "a").text)
+    a (Const) is on CPU:0: it asked for /gpu:0, and there is no such device. TensorFlow had CPU:0.
+    """
+    rules = placement if isinstance(placement, Rules) else Rules(placement)
+    rule = rules.of(node)
+    facts = dict(rule.facts)
+    other = otherwise(rules, node, rule)
+    if other is not None:
+        facts["otherwise"] = other
+    return Explanation(node, rule.name, rule.reason, sentence(rules, node, rule, facts), remedy(rule), facts)
+
+
+def otherwise(rules: Rules, node: str, rule: Rule) -> str | None:
+    """Work out where a node would be without what decided: its own request, or its colocation.
+
+    Returns
+    -------
+    str or None
+        Full device name; ``None`` where nothing decided that can be taken away, or where it is not known.
+    """
+    if rules.kind(node) not in ("session", "function"):
+        return None
+    label = rules.graph.nodes[node]["graph"]
+    if rule.name in ("pinned", "pinned_partly", "no_such_device", "no_kernel"):
+        return rules.other_placer(label, requests={node: ""}).place().get(node)
+    if rule.name in ("colocated", "overridden"):
+        kinds = {kind for _, kind in rules.placer(node).links.get(node, ())}
+        if kinds == {"loc:@"}:
+            return rules.other_placer(label, loose={node}).place().get(node)
+        decider = rule.facts["decider"]
+        if rule.name == "overridden" and rule.facts["because"] in ("conflict", "unavailable"):
+            return rules.other_placer(label, requests={node: ""}).place().get(node)
+        if rule.facts["because"] == "request":
+            return rules.other_placer(label, requests={decider: ""}).place().get(node)
+    return None
+
+
+def set_reasons(placement: Placement) -> None:
+    """Set the ``reason`` of each node."""
+    rules = Rules(placement)
+    for node, data in placement.graph.nodes(data=True):
+        data["reason"] = rules.of(node).reason
+
+
+def unknown_share(placement: Placement) -> float:
+    """Return the share of the placed nodes for which no rule explains the device, from 0 to 1.
+
+    Examples
+    --------
+    >>> placement = Placement()
+    >>> placement.add_node("a", op="Const", device="/job:localhost/replica:0/task:0/device:CPU:0")
+    >>> unknown_share(placement), unknown_share(Placement())
+    (1.0, 0.0)
+    """
+    rules = Rules(placement)
+    found = [rules.of(node).reason for node, data in placement.graph.nodes(data=True) if data["device"] is not None]
+    return found.count("unknown") / len(found) if found else 0.0
+
+
+def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[str]]:
+    """Return the operations that have no kernel for a device type.
+
+    Parameters
+    ----------
+    placement : Placement
+        One that was recorded: a log alone tells no kernels.
+    kind : str
+        Device type.
+
+    Returns
+    -------
+    dict of str to list of str
+        Ids of the nodes by operation and types, ``"MatMul (T: string)"``, most first.
+
+    Examples
+    --------
+    >>> placement = Placement(meta={"kernels": {"Print": [
+    ...     {"device": "CPU", "types": {"T": ["string"]}, "host": [], "priority": 0, "label": ""}]},
+    ...     "explain": {"types": {"Print()->string": {"T": "string"}}}})
+    >>> placement.add_node("p", op="Print", dtype="string")
+    >>> without_kernel(placement)
+    {'Print (T: string)': ['p']}
+    """
+    from jupyter_placement.kernel_table import kernel_for, signature
+
+    facts, kernels = placement.meta.get("explain") or {}, placement.meta.get("kernels") or {}
+    found: dict[str, list[str]] = {}
+    for node, data in placement.graph.nodes(data=True):
+        rows = kernels.get(data["op"])
+        if rows is None:
+            continue
+        types: Mapping[str, Any] = facts.get("types_of", {}).get(node) or facts.get("types", {}).get(
+            signature(placement.graph, node), {}
+        )
+        if kernel_for(rows, types, kind) is None:
+            named = ", ".join(f"{name}: {_shown(value)}" for name, value in sorted(types.items()))
+            found.setdefault(f"{data['op']} ({named})" if named else str(data["op"]), []).append(node)
+    return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+__all__ = ["Explanation", "explain", "otherwise", "set_reasons", "unknown_share", "without_kernel"]

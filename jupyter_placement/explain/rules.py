@@ -1,0 +1,275 @@
+"""Which rule of TensorFlow's put a node where it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_placement.devices import parse_device, satisfies
+from jupyter_placement.explain.placer import ARGUMENTS, METADATA, OPEN, RESULTS, Placer, is_generator
+from jupyter_placement.placement import Placement
+
+# Each rule, with the one word of the data model for it.
+RULES = {
+    "pinned": "pinned",
+    "pinned_partly": "pinned",
+    "constant": "pinned",
+    "colocated": "colocated",
+    "overridden": "colocated",
+    "no_kernel": "fallback",
+    "no_such_device": "fallback",
+    "default": "default",
+    "call_device": "default",
+    "generator": "followed",
+    "metadata": "followed",
+    "argument": "followed",
+    "result": "followed",
+    "control_group": "followed",
+    "data_function": "followed",
+    "function_call": "followed",
+    "existing": "followed",
+    "small_on_host": "followed",
+    "compiled": "default",
+    "sticky": "followed",
+    "never_placed": "unknown",
+    "unknown": "unknown",
+}
+
+
+@dataclass
+class Rule:
+    """The rule of one node, and the facts that it rests on.
+
+    Attributes
+    ----------
+    name : str
+        One of :data:`RULES`.
+    facts : dict
+        JSON values only.
+    reason : str
+        The word of the data model.
+    """
+
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        self.reason = self.reason or RULES[self.name]
+
+
+class Rules:
+    """The rules of all nodes of a Placement, each found when it is first asked for.
+
+    Parameters
+    ----------
+    placement : Placement
+        Where TensorFlow put each operation.
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        self.placement = placement
+        self.graph = placement.graph
+        self._facts: dict[str, Any] = placement.meta.get("explain") or {}
+        self._existing = set(self._facts.get("existing", ()))
+        self._by_graph: dict[str, list[str]] = {}
+        for node, data in self.graph.nodes(data=True):
+            self._by_graph.setdefault(data["graph"], []).append(node)
+        self._placers: dict[str, Placer] = {}
+        self._rules: dict[str, Rule] = {}
+        self._deciders: dict[int, tuple[str, str]] = {}
+
+    def placer(self, node: str) -> Placer:
+        """Return the placer's view of the graph that a node is of."""
+        label = self.graph.nodes[node]["graph"]
+        if label not in self._placers:
+            self._placers[label] = self.other_placer(label)
+        return self._placers[label]
+
+    def other_placer(self, label: str, **change: Any) -> Placer:
+        """Return the placer's view of a graph with other requests, or without some colocation."""
+        called_on = self._facts.get("graphs", {}).get(label, {}).get("called_on", "")
+        return Placer(self.placement, self._by_graph[label], called_on, **change)
+
+    def kind(self, node: str) -> str:
+        """Return what a node's graph is: ``session``, ``function``, ``data``, ``eager``; ``""`` where not known."""
+        kind: str = self._facts.get("graphs", {}).get(self.graph.nodes[node]["graph"], {}).get("kind", "")
+        return kind
+
+    def of(self, node: str) -> Rule:
+        """Return the rule of a node.
+
+        Raises
+        ------
+        KeyError
+            When the Placement has no such node.
+        """
+        found = self._rules.get(node)
+        if found is None:
+            found = self._rules[node] = self._find(node)
+        return found
+
+    def _find(self, node: str) -> Rule:
+        data = self.graph.nodes[node]
+        kind, device = self.kind(node), data["device"]
+        if device is None:
+            return Rule("never_placed")
+        if not kind:
+            return self._without_facts(data)
+        if kind == "data":
+            return Rule("data_function")
+        if kind == "eager":
+            return self._eager(node, data, device)
+        if data["compiled"] is not None:
+            asked = bool(data["requested"]) and satisfies(device, data["requested"])
+            return Rule("compiled", {"operations": data["compiled"]}, "pinned" if asked else "default")
+        if data["op"] in ARGUMENTS:
+            return Rule("argument")
+        if data["op"] in RESULTS:
+            beside = self.placer(node).result_of(node)
+            if beside is not None and self.graph.nodes[beside]["device"] == device:
+                return Rule("result", {"beside": beside})
+        copied = self._facts.get("copies", {}).get(node)
+        if copied is not None and self.placer(node).assigned(node) == device:
+            return Rule("argument", {"of": copied})
+        if "GroupCrossDeviceControlEdges" in data["name"]:
+            return self._control_group(node, device)
+        return self._requested(node, data) if data["requested"] else self._free(node, data)
+
+    def _control_group(self, node: str, device: str) -> Rule:
+        """Explain a NoOp that TensorFlow adds to send one control signal to another device in place of many."""
+        producers = [one for one in self.placer(node).producers(node) if self.graph.nodes[one]["device"] == device]
+        return Rule("control_group", {"producers": len(producers)}) if producers else Rule("unknown")
+
+    def _without_facts(self, data: dict[str, Any]) -> Rule:
+        """Only a log and perhaps a graph file: what the request alone tells."""
+        requested, device = data["requested"], data["device"]
+        if requested and satisfies(device, requested):
+            return Rule(_pin(requested))
+        if requested and not self._existing_devices(requested):
+            return Rule("no_such_device", {"requested": requested})
+        return Rule("unknown", reason=data["reason"])
+
+    def _existing_devices(self, requested: str) -> list[str]:
+        return [name for name in self.placement.device_names() if satisfies(name, requested)]
+
+    def _requested(self, node: str, data: dict[str, Any]) -> Rule:
+        requested, device, placer = data["requested"], data["device"], self.placer(node)
+        if device not in placer.candidates(node):
+            return Rule("unknown")
+        if satisfies(device, requested):
+            return Rule(_pin(requested))
+        there = self._existing_devices(requested)
+        if not there:
+            return Rule("no_such_device", {"requested": requested})
+        kinds = placer.supported(node)
+        if all(_kind(name) not in kinds for name in there):
+            return Rule("no_kernel", {"requested": requested, "kinds": list(kinds)})
+        return Rule("overridden", {"requested": requested, **self._group(node)})
+
+    def _free(self, node: str, data: dict[str, Any]) -> Rule:
+        device, placer = data["device"], self.placer(node)
+        group, candidates = placer.groups[node], placer.candidates(node)
+        if device not in candidates:
+            return Rule("unknown")
+        alone = len(group.members) == 1
+        if not alone and (group.asked != OPEN or list(group.kinds) != list(placer.supported(node))):
+            return Rule("colocated", self._group(node))
+        if is_generator(self.graph, node):
+            behind = [consumer for _, consumer in self.graph.out_edges(node)]
+            if behind and all(self.graph.nodes[one]["device"] == device for one in behind):
+                return Rule("generator", {"beside": behind[0], "consumers": len(set(behind))})
+        if data["op"] in METADATA:
+            producer = next(iter(placer.producers(node)), None)
+            if producer is not None and self.graph.nodes[producer]["device"] == device:
+                return Rule("metadata", {"beside": producer})
+        if node in placer.links:
+            return Rule("colocated", self._group(node))
+        if device == candidates[0]:
+            return Rule("call_device" if device == placer.default else "default", {"kinds": list(group.kinds)})
+        if not alone and any(
+            self.graph.nodes[one]["device"] == device and one != node and one in placer.links for one in group.members
+        ):
+            return Rule("colocated", self._group(node))
+        return Rule("unknown")
+
+    def _group(self, node: str) -> dict[str, Any]:
+        """Return the facts of a colocation group: how many, who decides, and why."""
+        placer = self.placer(node)
+        group = placer.groups[node]
+        device = self.graph.nodes[node]["device"]
+        decider, why = self._decider(placer, node, device)
+        return {"size": len(group.members), "decider": decider, "because": why, "links": placer.links.get(node, [])[:4]}
+
+    def _decider(self, placer: Placer, node: str, device: str) -> tuple[str, str]:
+        key = id(placer.groups[node])
+        found = self._deciders.get(key)
+        if found is None:
+            found = self._deciders[key] = self._find_decider(placer, node, device)
+        return found
+
+    def _find_decider(self, placer: Placer, node: str, device: str) -> tuple[str, str]:
+        nodes = self.graph.nodes
+        members = placer.groups[node].members
+        for member in members:
+            if nodes[member]["op"] in ARGUMENTS:
+                return member, "argument"
+        asking = [one for one in members if placer.requested(one)]
+        for member in (*(one for one in asking if placer.makes_resource(one)), *asking):
+            if satisfies(device, placer.requested(member)):
+                return member, "request"
+        kind = _kind(device)
+        for member in members:
+            supported = placer.supported(member)
+            if next(iter(supported), None) == kind and list(supported) != placer.device_kinds:
+                return member, "kernels"
+        if asking:
+            different = len({placer.requested(one) for one in asking}) > 1
+            return asking[0], "conflict" if different else "unavailable"
+        return next((one for one in members if one not in placer.links), members[0]), "first"
+
+    def _eager(self, node: str, data: dict[str, Any], device: str) -> Rule:
+        requested, op = data["requested"], data["op"]
+        if node in self._existing:
+            return Rule("existing")
+        placer = self.placer(node)
+        if data["compiled"] is not None:
+            asked = bool(requested) and satisfies(device, requested)
+            return Rule("compiled", {"operations": data["compiled"]}, "pinned" if asked else "default")
+        if op == "PartitionedCall":
+            return Rule("function_call")
+        for producer, _, edge in self.graph.in_edges(node, data=True):
+            if edge["dtype"] == "resource" and self.graph.nodes[producer]["device"] == device:
+                overridden = requested and not satisfies(device, requested)
+                facts = {"size": 2, "decider": producer, "because": "first", "links": [(producer, "resource")]}
+                return Rule("overridden", {"requested": requested, **facts}) if overridden else Rule("colocated", facts)
+        kinds = placer.supported(node)
+        if requested:
+            there = self._existing_devices(requested)
+            if satisfies(device, requested):
+                return Rule(_pin(requested))
+            if not there:
+                return Rule("no_such_device", {"requested": requested})
+            if all(_kind(name) not in kinds for name in there):
+                return Rule("no_kernel", {"requested": requested, "kinds": list(kinds)})
+            return Rule("unknown")
+        first = next(iter(placer.free_devices(node)), None)
+        if device == first:
+            return Rule("default", {"kinds": list(kinds)})
+        if op == "_EagerConst":
+            return Rule("constant")
+        if _kind(device) == "CPU" and all(
+            edge["dtype"] in ("int32", "int64") for *_, edge in self.graph.in_edges(node, data=True)
+        ):
+            return Rule("small_on_host")
+        return Rule("unknown")
+
+
+def _pin(requested: str) -> str:
+    spec = parse_device(requested)
+    return "pinned" if spec is not None and spec.type is not None and spec.id is not None else "pinned_partly"
+
+
+def _kind(device: str) -> str | None:
+    spec = parse_device(device)
+    return None if spec is None else spec.type
