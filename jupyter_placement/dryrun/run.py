@@ -16,6 +16,7 @@ from jupyter_placement.dryrun.helper import Helper
 from jupyter_placement.dryrun.helper_main import MASTER
 from jupyter_placement.dryrun.machine import parse_machine
 from jupyter_placement.dryrun.sources import graph_of
+from jupyter_placement.explain import set_reasons
 from jupyter_placement.placement import Device, Placement, PlacementError
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -88,6 +89,7 @@ def dry_run(
         graph.records = lines.pop()
         seconds += reply.seconds
     placement = build_placement(Captured(graphs), lines, devices)
+    set_reasons(placement)
     placement.events = placement_events(placement, lines.other, None)
     placement.meta.update(
         {
