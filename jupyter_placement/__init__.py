@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jupyter_placement.capture.kernels import Kernels, kernels
+    from jupyter_placement.dryrun import dry_run
     from jupyter_placement.explain import Explanation, Finding, without_kernel
     from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
@@ -28,6 +29,7 @@ __all__ = [
     "PlacementError",
     "PlacementPanel",
     "Recording",
+    "dry_run",
     "kernels",
     "limit_memory",
     "load_ipython_extension",
@@ -45,6 +47,7 @@ _LATER = {
         ("Counts", "Device", "Event", "MemorySample", "Placement", "PlacementError"), "jupyter_placement.placement"
     ),
     "PlacementPanel": "jupyter_placement.panel",
+    "dry_run": "jupyter_placement.dryrun",
     "memory_panel": "jupyter_placement.panel.memory_view",
     "memory_timeline": "jupyter_placement.panel.memory_timeline",
     "plan_memory": "jupyter_placement.memory",

@@ -52,6 +52,18 @@ def parser() -> argparse.ArgumentParser:
     )
     log.add_argument("--follow", action="store_true", help="go on reading FILE as it grows, until Ctrl-C")
     log.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours (default: auto)")
+    dry = commands.add_parser(
+        "dry-run",
+        help="place a model on a machine that is not there",
+        description="Place a model with TensorFlow's own placer on a machine that is not there. Nothing is executed.",
+        allow_abbrev=False,
+    )
+    dry.add_argument("model", metavar="MODEL", help="a .pb or .keras file, or a SavedModel's folder")
+    dry.add_argument(
+        "--on", required=True, action="append", metavar="SPEC", help="2xT4, '1xH100-80GB + 2xL4', 4xCPU; again for more"
+    )
+    dry.add_argument("--hard", action="store_true", help="no soft placement: what cannot be as asked is an error")
+    dry.add_argument("--json", metavar="OUT", help="save the placement (Placement.load reads it); with one --on")
     return top
 
 
@@ -72,7 +84,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     options = parser().parse_args(argv)
     try:
-        run_log(options)
+        if options.command == "dry-run":
+            from jupyter_placement.cli_dryrun import run_dry
+
+            run_dry(options)
+        else:
+            run_log(options)
         sys.stdout.flush()
     except CommandError as error:
         print(f"jupyter-placement: {error}", file=sys.stderr)

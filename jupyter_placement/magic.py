@@ -29,7 +29,7 @@ from jupyter_placement.placement import Placement, PlacementError
 
 _CELL_LINE = re.compile(r"%%placement(?:[ \t]+(?P<arguments>.*?))?[ \t]*\r?\n?")
 _OPTION = re.compile(r"-\S+")
-_WITH_VALUE = ("-o", "--output", "--cpus", "--save", "--interval")
+_WITH_VALUE = ("-o", "--output", "--cpus", "--save", "--interval", "--on")
 
 
 @dataclass
@@ -53,6 +53,7 @@ class PlacementMagics(Magics):
         self._run: _Run | None = None
         self._outputs: dict[str, Output] = {}
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._called: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def install(self) -> None:
         """Register everything with the shell."""
@@ -121,6 +122,7 @@ class PlacementMagics(Magics):
     @argument("--static", action="store_true", help="no live panel, only the output that is saved with the notebook")
     @argument("--quiet", action="store_true", help="only text")
     @argument("--save", metavar="FILE", help="save the Placement; Placement.load(FILE) reads it")
+    @argument("--on", metavar="MACHINE", help="where the cell's functions would go on it: 2xT4, '1xH100-80GB + 2xL4'")
     @argument("--interval", type=float, default=0.5, metavar="SECONDS", help="time between memory samples [0.5]")
     @line_cell_magic
     def placement(self, line: str, cell: str | None = None) -> Any:
@@ -193,6 +195,14 @@ class PlacementMagics(Magics):
                 raise UsageError("--save needs the name of a file.")
         if arguments.cpus is not None and arguments.cpus < 1:
             raise UsageError(f"--cpus needs a number from 1 on, not {arguments.cpus}.")
+        if arguments.on is not None:
+            from jupyter_placement.dryrun import parse_machine
+
+            arguments.on = arguments.on.strip("'\"")
+            try:
+                parse_machine(arguments.on)
+            except PlacementError as refused:
+                raise UsageError(f"--on: {refused}") from None
         if not 0.05 <= arguments.interval <= 3600:
             raise UsageError(f"--interval needs seconds between 0.05 and 3600, not {arguments.interval:g}.")
         return arguments
@@ -207,12 +217,14 @@ class PlacementMagics(Magics):
         from jupyter_placement.recording import Recording
 
         output = Output(self._shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
+        self._called.clear()
         recording = Recording(
             soft=not arguments.hard,
             cpus=arguments.cpus,
             interval=arguments.interval,
             on_memory=output.memory,
-            known=self._known,
+            # A dry run is of the functions of this cell, also of those that an earlier one has recorded.
+            known=self._known if arguments.on is None else self._called,
         )
         output.cards = lambda: recording.card_readings
         try:
@@ -234,12 +246,28 @@ class PlacementMagics(Magics):
 
     def _finish(self, run: _Run, error: BaseException | None) -> None:
         placement = run.recording.stop(error)
+        if run.arguments.on is not None and error is None:
+            placement = self._imagined(run, placement)
         self._shell.user_ns["_placement"] = placement
         if run.arguments.output is not None:
             self._shell.user_ns[run.arguments.output] = placement
         run.output.end(placement)
         if run.arguments.save is not None:
             run.output.save(placement, run.arguments.save)
+
+    def _imagined(self, run: _Run, recorded: Placement) -> Placement:
+        """Place the functions that the cell ran on the machine that was asked for."""
+        from jupyter_placement.dryrun import dry_run
+
+        functions = list(self._called)
+        if not functions:
+            print("--on: the cell ran no tf.function, so there is no graph to place.", file=sys.stderr)
+            return recorded
+        try:
+            return dry_run(functions, on=run.arguments.on, soft=not run.arguments.hard, progress=print)
+        except PlacementError as error:
+            print(f"--on {run.arguments.on}: {error}", file=sys.stderr)
+            return recorded
 
 
 def split_statement(line: str) -> tuple[str, str]:

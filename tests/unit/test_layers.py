@@ -14,17 +14,18 @@ FOLDER = Path(__file__).parents[2] / PACKAGE
 
 # Top first. A name is a module or a subpackage; what stands on one line may import each other, unless in APART.
 LAYERS = (
-    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "recording", "reading"),
+    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "cli_dryrun", "recording", "reading"),
     ("panel",),
     ("layout", "report", "colors"),
+    ("dryrun",),
     ("explain", "advise"),
-    ("capture", "dryrun", "memory"),
+    ("capture", "memory"),
     ("log",),
     ("graphfile",),
     ("placement", "checking", "summary", "devices", "device_functions", "kernel_table"),
 )
-# The three sources stand beside each other: none knows another.
-APART = ("capture", "dryrun", "memory")
+# These sources stand beside each other; a dry run makes its Placement with the capture's own graphs.
+APART = ("capture", "memory")
 # (importer, imported): the only ways up, and only inside a function.
 UPWARD = {("placement", "log.build"), ("placement", "explain")}  # Placement.from_log, .explain, .findings
 
@@ -161,7 +162,8 @@ def test_every_way_up_is_used() -> None:
             "if TYPE_CHECKING:\n    from jupyter_placement.memory import Sampler",
             "stands beside it",
         ),
-        ("memory/host.py", "def f():\n    import jupyter_placement.dryrun", "stands beside it"),
+        ("memory/host.py", "def f():\n    import jupyter_placement.capture", "stands beside it"),
+        ("capture/graphs.py", "def f():\n    import jupyter_placement.dryrun", "a layer above"),
         ("capture/graphs.py", "import tensorflow as tf", "where it is first needed"),
         ("magic.py", "from plotly import graph_objects", "where it is first needed"),
         ("log/lines.py", "def f():\n    import tensorflow", "but it is pure"),

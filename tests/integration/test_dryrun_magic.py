@@ -1,0 +1,42 @@
+"""``%%placement --on`` in a real kernel, and the command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jupyter_placement.cli import main
+from jupyter_placement.placement import Placement
+from tests.kernel import Kernel
+
+pytestmark = pytest.mark.kernel
+
+
+def test_a_cell_is_placed_on_the_machine_that_it_names(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    cell = """%%placement --on 2xT4 --quiet
+@tf.function
+def f(x):
+    with tf.device("/gpu:1"):
+        return tf.matmul(x, x, name="product")
+f(tf.ones([2, 2]))"""
+    kernel.run(cell)
+    printed = kernel.run(
+        "print([_placement.short(d['device']) for _, d in _placement.graph.nodes(data=True) if d['name'] == 'product'])"
+    )
+    assert "['GPU:1']" in str(printed)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tf = pytest.importorskip("tensorflow")
+    graph = tf.Graph()
+    with graph.as_default(), tf.device("/gpu:1"):
+        tf.constant([1.0], name="one")
+    path = tmp_path / "graph.pb"
+    path.write_bytes(graph.as_graph_def().SerializeToString())
+    assert main(["dry-run", str(path), "--on", "2xT4", "--json", str(tmp_path / "out")]) == 0
+    assert "GPU:1        1  100.0 %  T4" in capsys.readouterr().out
+    assert Placement.load(tmp_path / "out.placement.json").meta["dry_run"] == "2xT4"
+    assert main(["dry-run", str(path), "--on", "2xA100"]) == 1
+    assert "did you mean A100-40GB or A100-80GB" in capsys.readouterr().err
