@@ -96,13 +96,39 @@ class Helper:
         PlacementError
             When the process cannot be started, died twice over the graph, or took too long.
         """
-        header = json.dumps({"devices": [dict(device) for device in devices], "soft": soft}).encode()
+        header = {"devices": [dict(device) for device in devices], "soft": soft}
+        reply, log = self.request(header, graph, timeout)
+        return PlacerReply(
+            log.decode(errors="replace").splitlines(),
+            reply["stderr"].splitlines(),
+            reply["error"] if reply["code"] else "",
+            reply["seconds"],
+        )
+
+    def request(self, header: Mapping[str, Any], graph: bytes, timeout: float = 300.0) -> tuple[dict[str, Any], bytes]:
+        """Ask the process something of a graph; return its answer, with ``seconds`` that it took, and the log.
+
+        Parameters
+        ----------
+        header : mapping
+            What is asked, JSON values only.
+        graph : bytes
+            A serialised GraphDef.
+        timeout : float
+            Seconds after which the process is killed.
+
+        Raises
+        ------
+        PlacementError
+            When the process cannot be started, died twice over the graph, or took too long.
+        """
+        question = json.dumps(header).encode()
         with self._lock:
             for attempt in (1, 2):
                 process = self._running()
                 began = time.monotonic()
                 try:
-                    data, log = self._ask(process, (header, graph), timeout)
+                    data, log = self._ask(process, (question, graph), timeout)
                 except (EOFError, OSError) as error:
                     self._end()
                     if attempt == 2:
@@ -114,14 +140,10 @@ class Helper:
                 except BaseException:
                     self._end()  # interrupted or too late: its answer must not be taken for the next one's
                     raise
-                reply = json.loads(data)
+                reply: dict[str, Any] = json.loads(data)
                 self._memory = reply["memory"]
-                return PlacerReply(
-                    log.decode(errors="replace").splitlines(),
-                    reply["stderr"].splitlines(),
-                    reply["error"] if reply["code"] else "",
-                    time.monotonic() - began,
-                )
+                reply["seconds"] = time.monotonic() - began
+                return reply, log
         raise AssertionError("unreachable")
 
     def close(self) -> None:
