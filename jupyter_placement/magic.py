@@ -10,8 +10,6 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.util
-import keyword
-import os
 import re
 import sys
 import weakref
@@ -21,15 +19,15 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic as transform_cell_magic
 from IPython.core.inputtransformer2 import leading_empty_lines
-from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, output_can_be_silenced
+from IPython.core.magic_arguments import argument, magic_arguments
 
+from jupyter_placement.magic_options import parse_options, split_statement
 from jupyter_placement.magic_output import Output
 from jupyter_placement.placement import Placement, PlacementError
 
 _CELL_LINE = re.compile(r"%%placement(?:[ \t]+(?P<arguments>.*?))?[ \t]*\r?\n?")
-_OPTION = re.compile(r"-\S+")
-_WITH_VALUE = ("-o", "--output", "--cpus", "--save", "--interval", "--on")
+_NO_CODE = re.compile(r"\s*(?:#|$)")
 
 
 @dataclass
@@ -80,16 +78,17 @@ class PlacementMagics(Magics):
         shell.magics_manager.registry.pop(type(self).__name__, None)
 
     def transform(self, lines: list[str]) -> list[str]:
-        """Turn the line ``%%placement`` on top of a cell into a call; the lines below stay as they are."""
-        match = _CELL_LINE.fullmatch(lines[0]) if lines else None
-        if match is None:
+        """Turn the line ``%%placement`` on top of a cell into a call; all other lines stay as they are."""
+        top = next((number for number, line in enumerate(lines) if not _NO_CODE.match(line)), None)
+        match = _CELL_LINE.fullmatch(lines[top]) if top is not None else None
+        if top is None or match is None:
             return lines
         call = f"get_ipython().run_line_magic('_begin_placement', {match['arguments'] or ''!r})\n"
-        below = lines[1:]
+        below = lines[top + 1 :]
         stripped = leading_empty_lines(below)
         if stripped and stripped[0].startswith("%%"):
             below = transform_cell_magic(stripped)
-        return [call, *below]
+        return [*lines[:top], call, *below]
 
     def cell_begins(self, info: Any) -> None:
         """Note which cell runs."""
@@ -122,8 +121,14 @@ class PlacementMagics(Magics):
     @argument("--static", action="store_true", help="no live panel, only the output that is saved with the notebook")
     @argument("--quiet", action="store_true", help="only text")
     @argument("--save", metavar="FILE", help="save the Placement; Placement.load(FILE) reads it")
-    @argument("--on", metavar="MACHINE", help="where the cell's functions would go on it: 2xT4, '1xH100-80GB + 2xL4'")
+    @argument(
+        "--on",
+        action="append",
+        metavar="MACHINE",
+        help="where the cell's graphs would go on it: 2xT4, '1xH100-80GB + 2xL4'; again for a table of several",
+    )
     @argument("--interval", type=float, default=0.5, metavar="SECONDS", help="time between memory samples [0.5]")
+    @output_can_be_silenced
     @line_cell_magic
     def placement(self, line: str, cell: str | None = None) -> Any:
         """Show where TensorFlow places each operation of a cell.
@@ -152,11 +157,10 @@ class PlacementMagics(Magics):
         ``--cpus`` must come before TensorFlow starts in this kernel. ``--save step`` writes ``step.placement.json``.
         ``mine.summary()`` is the text, ``mine.graph`` a networkx graph.
         """
-        if cell is not None:
-            result = self._shell.run_cell(f"%%placement {line}\n{cell}")
-            result.raise_error()
-            return result.result
-        options, statement = split_statement(line)
+        if cell is not None:  # a program's own run_cell_magic: what is typed takes the way through transform
+            options, statement = line, cell
+        else:
+            options, statement = split_statement(line)
         arguments = self._parse(options)
         if self._run is not None:
             raise UsageError("%placement does not nest: this cell is being recorded already.")
@@ -165,47 +169,30 @@ class PlacementMagics(Magics):
         return self._record_statement(arguments, statement)
 
     def _record_statement(self, arguments: argparse.Namespace, statement: str) -> Any:
-        tree = self._shell.compile.ast_parse(self._shell.transform_cell(statement))
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        run = self._start(arguments)
-        error: BaseException | None = None
+        source = self._shell.transform_cell(statement)
+        name = self._shell.compile.cache(source)  # tracebacks show its lines
         try:
-            exec(self._shell.compile(tree, "<placement>", "exec"), self._shell.user_ns)
-            if last is None:
-                return None
-            return eval(self._shell.compile(ast.Expression(last.value), "<placement>", "eval"), self._shell.user_ns)
+            tree = self._shell.compile.ast_parse(source, name)
+            last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+            code = self._shell.compile(tree, name, "exec")
+            value = None if last is None else self._shell.compile(ast.Expression(last.value), name, "eval")
+        except SyntaxError as error:
+            if "await" in (error.msg or ""):
+                raise UsageError(f"{error.msg}: to await, put %%placement on top of a cell.") from None
+            raise
+        run = self._start(arguments)
+        failed: BaseException | None = None
+        try:
+            exec(code, self._shell.user_ns)
+            return None if value is None else eval(value, self._shell.user_ns)
         except BaseException as raised:
-            error = raised
+            failed = raised
             raise
         finally:
-            self._finish(run, error)
+            self._finish(run, failed)
 
     def _parse(self, line: str) -> argparse.Namespace:
-        try:
-            arguments: argparse.Namespace = parse_argstring(self.placement, line)
-        except (UsageError, ValueError) as error:  # ValueError: a quotation that does not end
-            usage = self.placement.parser.format_usage().replace("::", "").strip()
-            raise UsageError(f"{error}\n{usage}\nSee %%placement? for what they mean.") from None
-        name = arguments.output
-        if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-            raise UsageError(f"-o needs a name for a variable, not {name!r}.")
-        if arguments.save is not None:
-            arguments.save = os.path.expandvars(os.path.expanduser(_unquoted(arguments.save)))
-            if not arguments.save:
-                raise UsageError("--save needs the name of a file.")
-        if arguments.cpus is not None and arguments.cpus < 1:
-            raise UsageError(f"--cpus needs a number from 1 on, not {arguments.cpus}.")
-        if arguments.on is not None:
-            from jupyter_placement.dryrun import parse_machine
-
-            arguments.on = arguments.on.strip("'\"")
-            try:
-                parse_machine(arguments.on)
-            except PlacementError as refused:
-                raise UsageError(f"--on: {refused}") from None
-        if not 0.05 <= arguments.interval <= 3600:
-            raise UsageError(f"--interval needs seconds between 0.05 and 3600, not {arguments.interval:g}.")
-        return arguments
+        return parse_options(self.placement, line)
 
     def _start(self, arguments: argparse.Namespace) -> _Run:
         if not _tensorflow_is_installed():
@@ -219,12 +206,13 @@ class PlacementMagics(Magics):
         output = Output(self._shell, live=not (arguments.static or arguments.quiet), text=arguments.quiet)
         self._called.clear()
         recording = Recording(
-            soft=not arguments.hard,
+            # With --on it is the imagined machine that --hard is about.
+            soft=not arguments.hard or bool(arguments.on),
             cpus=arguments.cpus,
             interval=arguments.interval,
             on_memory=output.memory,
             # A dry run is of the functions of this cell, also of those that an earlier one has recorded.
-            known=self._known if arguments.on is None else self._called,
+            known=self._called if arguments.on else self._known,
         )
         output.cards = lambda: recording.card_readings
         try:
@@ -245,63 +233,27 @@ class PlacementMagics(Magics):
         return _Run(self._info, arguments, recording, output)
 
     def _finish(self, run: _Run, error: BaseException | None) -> None:
-        placement = run.recording.stop(error)
-        if run.arguments.on is not None and error is None:
-            placement = self._imagined(run, placement)
-        self._shell.user_ns["_placement"] = placement
+        try:
+            self._show(run, run.recording.stop(error))
+        except KeyboardInterrupt:
+            # The cell itself has ended; a traceback here would be of this extension's own work.
+            print("Interrupted while the placement was made: it is not shown.", file=sys.stderr)
+
+    def _show(self, run: _Run, placement: Placement) -> None:
+        names = self._shell.user_ns
+        result: Any = placement
+        if run.arguments.on:
+            from jupyter_placement.magic_dryrun import imagined
+
+            placement, result = imagined(list(self._called), run.recording, run.arguments)
+            if result is not placement:
+                run.output.table(result)
+        names["_placement"] = placement
         if run.arguments.output is not None:
-            self._shell.user_ns[run.arguments.output] = placement
+            names[run.arguments.output] = result
         run.output.end(placement)
         if run.arguments.save is not None:
             run.output.save(placement, run.arguments.save)
-
-    def _imagined(self, run: _Run, recorded: Placement) -> Placement:
-        """Place the functions that the cell ran on the machine that was asked for."""
-        from jupyter_placement.dryrun import dry_run
-
-        functions = list(self._called)
-        if not functions:
-            print("--on: the cell ran no tf.function, so there is no graph to place.", file=sys.stderr)
-            return recorded
-        try:
-            return dry_run(functions, on=run.arguments.on, soft=not run.arguments.hard, progress=print)
-        except PlacementError as error:
-            print(f"--on {run.arguments.on}: {error}", file=sys.stderr)
-            return recorded
-
-
-def split_statement(line: str) -> tuple[str, str]:
-    """Split the line of ``%placement`` into its options and the statement.
-
-    Examples
-    --------
-    >>> split_statement("-o mine --hard f(x) - 1")
-    ('-o mine --hard', 'f(x) - 1')
-    >>> split_statement("-1 + f(x)")
-    ('', '-1 + f(x)')
-    """
-    position = 0
-    while True:
-        rest = line[position:].lstrip()
-        start = len(line) - len(rest)
-        match = _OPTION.match(rest)
-        if match is None or not re.match(r"--?[a-z]", rest):
-            return line[:position].strip(), rest
-        position = start + match.end()
-        if match[0] in _WITH_VALUE:
-            value = re.compile(r"\s+(?:\"[^\"]*\"|'[^']*'|\S+)").match(line, position)
-            position = value.end() if value is not None else len(line)
-
-
-def _unquoted(text: str) -> str:
-    """Take the quotation marks off an option's value: IPython leaves them on.
-
-    Examples
-    --------
-    >>> _unquoted('"my run"'), _unquoted("run")
-    ('my run', 'run')
-    """
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
 def uninstall(shell: Any) -> None:

@@ -70,6 +70,15 @@ class Output:
             self._panel.show(placement)
         display(static_bundle(placement, below_panel=self._panel is not None), raw=True)
 
+    def table(self, comparison: Any) -> None:
+        """Show several machines side by side."""
+        if self._text:
+            print(comparison)
+            return
+        from IPython.display import display
+
+        display(comparison)
+
     def save(self, placement: Placement, path: str) -> None:
         """Save the Placement, and say where it is or why not."""
         try:

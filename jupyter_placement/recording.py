@@ -19,8 +19,9 @@ from jupyter_placement.capture.devices import tensorflow_devices
 from jupyter_placement.capture.eager import EagerRecorder
 from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.functions import FunctionRecorder, KnownFunctions
-from jupyter_placement.capture.graphs import Captured
+from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.import_hook import TensorFlowImport
+from jupyter_placement.capture.interrupts import interrupts_wait
 from jupyter_placement.capture.private import (
     PrivateTensorFlow,
     UnsupportedTensorFlowError,
@@ -72,6 +73,10 @@ class Recording:
         on_memory: Callable[[list[MemorySample], float, list[str]], None] | None = None,
         known: KnownFunctions | None = None,
     ) -> None:
+        if isinstance(interval, bool) or not isinstance(interval, int | float):
+            raise PlacementError(
+                f"the interval of memory samples is a number of seconds, such as 0.5, not {interval!r}"
+            )
         self.placement: Placement | None = None
         self._soft = soft
         self._cpus = cpus
@@ -134,7 +139,7 @@ class Recording:
             raise PlacementError("This recording is not under way: it has not been started, or has ended already.")
         self._running = False
         duration = time.monotonic() - self._began
-        with ExitStack() as last:
+        with interrupts_wait(), ExitStack() as last:
             last.callback(_ONE_AT_A_TIME.release)
             last.callback(self._streams.stop)
             last.callback(self._sampler.stop)
@@ -145,6 +150,11 @@ class Recording:
                 self._hooks.close()
         self.placement = self._build(duration, error)
         return self.placement
+
+    @property
+    def session_graphs(self) -> list[CapturedGraph]:
+        """The graphs of the sessions that ran."""
+        return [graph for graph in self._captured.graphs if graph.label.startswith("session:")]
 
     @property
     def card_readings(self) -> list[CardReading]:
@@ -256,7 +266,8 @@ class Recording:
         if self._captured.notes:
             return "Nothing was placed. " + " ".join(self._captured.notes)
         if self._private is None:
-            return "Nothing was placed: the code did not import TensorFlow."
+            unused = "" if self._cpus is None else f" The {self._cpus} logical CPU devices were not made."
+            return f"Nothing was placed: the code did not import TensorFlow.{unused}"
         return (
             "Nothing was placed: TensorFlow ran no operation. A graph that is only built is not placed; run it in a "
             "session, or call the function."

@@ -12,12 +12,13 @@ from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.graphs import Captured
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, device_name, parse_device
+from jupyter_placement.dryrun.errors import UnplaceableError
 from jupyter_placement.dryrun.helper import Helper
 from jupyter_placement.dryrun.helper_main import MASTER
 from jupyter_placement.dryrun.machine import parse_machine
 from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.explain import set_reasons
-from jupyter_placement.placement import Device, Placement, PlacementError
+from jupyter_placement.placement import Device, Placement
 
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 # Where the placer's messages tell a request: in quotes, behind "assigned to", and behind a member of a group.
@@ -77,11 +78,12 @@ def dry_run(
     with _HELPERS_LOCK:
         helper = _HELPERS.setdefault(python, Helper(python, progress))
     lines, seconds = LineCollector(), 0.0
+    lines.always = lambda: True  # every line is the helper's
     for graph in graphs:
         reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
         full = _full_devices(graph.graph_def)
         if reply.error:
-            raise PlacementError(real_message(reply.error, full))
+            raise UnplaceableError(real_message(reply.error, full))
         for line in reply.log:
             lines.take(1, line)
         for line in real_message("\n".join(reply.stderr), full).splitlines():

@@ -40,3 +40,39 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert Placement.load(tmp_path / "out.placement.json").meta["dry_run"] == "2xT4"
     assert main(["dry-run", str(path), "--on", "2xA100"]) == 1
     assert "did you mean A100-40GB or A100-80GB" in capsys.readouterr().err
+
+
+def test_several_machines_make_a_table_and_hard_placement_is_theirs(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    cell = """%%placement --on 1xT4 --on 2xT4 --hard --quiet -o compared
+@tf.function
+def f(x):
+    with tf.device("/gpu:1"):
+        return tf.matmul(x, x, name="product")
+f(tf.ones([2, 2]))"""
+    shown = kernel.run(cell)
+    assert shown.status == "ok", shown.errors
+    assert "1xT4: Cannot assign a device for operation product" in shown.stdout
+    assert kernel.evaluate("[one.placement is None for one in compared.outcomes]") == [True, False]
+    assert kernel.evaluate("_placement.meta['dry_run']") == "2xT4"
+
+
+def test_sessions_are_placed_and_eager_operations_are_told(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    cell = """%%placement --on 2xT4 --quiet
+tf.ones([3]) + 1.0
+graph = tf.Graph()
+with graph.as_default(), tf.device("/gpu:1"):
+    tensor = tf.constant(2.0, name="two")
+with tf.compat.v1.Session(graph=graph) as session:
+    session.run(tensor)"""
+    shown = kernel.run(cell)
+    assert shown.status == "ok", shown.errors
+    assert kernel.evaluate("_placement.short(_placement.graph.nodes['two']['device'])") == "GPU:1"
+    assert "eager operations of the cell belong to no graph" in shown.stdout
+
+
+def test_a_cell_without_graphs_says_so(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
+    shown = kernel.run("%%placement --on 2xT4 --quiet\ntf.ones([3]) + 1.0")
+    assert "--on places graphs, and the cell ran none" in shown.stderr

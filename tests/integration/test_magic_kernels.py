@@ -73,6 +73,12 @@ def test_a_recorded_cell_without_tensorflow_does_not_start_it(kernel: Kernel) ->
     assert kernel.evaluate("__import__('jupyter_placement.capture.private', fromlist=['x']).current_context() is None")
 
 
+def test_cpus_that_no_tensorflow_was_there_to_make_are_told(kernel: Kernel) -> None:
+    kernel.run("%load_ext jupyter_placement")
+    cell = kernel.run("%%placement --quiet --cpus 2\n1 + 1")
+    assert "The 2 logical CPU devices were not made." in cell.stdout
+
+
 def test_tensorflow_is_not_installed(start_kernel: Callable[..., Kernel], tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()

@@ -111,3 +111,50 @@ def test_a_recording_that_is_not_under_way_says_so(kernel: Kernel) -> None:
     assert cell.error is not None
     assert cell.error.name == "PlacementError"
     assert "not under way" in cell.error.value
+
+
+@pytest.mark.parametrize("place", ["recording.Recording._build", "capture.sessions.SessionRecorder.uninstall"])
+def test_an_interrupt_while_the_recording_ends_is_one_sentence(kernel: Kernel, place: str) -> None:
+    holder, _, method = place.rpartition(".")
+    kernel.run(
+        "import signal, jupyter_placement.recording, jupyter_placement.capture.sessions\n"
+        f"holder = jupyter_placement.{holder}; original = holder.{method}\n"
+        "def interrupted(*args):\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    return original(*args)\n"
+        f"holder.{method} = interrupted"
+    )
+    cell = kernel.run("%%placement --quiet\nwarm(x) + 1.0")
+    kernel.run(f"holder.{method} = original")
+    assert cell.status == "ok"
+    assert cell.stderr == "Interrupted while the placement was made: it is not shown.\n"
+    after = kernel.run("%%placement --quiet -o p\nwarm(x)")
+    assert after.stderr == ""
+    assert "Mul" in kernel.evaluate("[d['op'] for _, d in p.graph.nodes(data=True)]")
+    assert kernel.evaluate("signal.getsignal(signal.SIGINT) is signal.default_int_handler")
+
+
+def test_comments_may_stand_above_the_magic(kernel: Kernel) -> None:
+    cell = kernel.run("# warm\n\n%%placement --quiet -o p\nwarm(x) * 0.0")
+    assert cell.status == "ok", cell.errors
+    assert "Mul" in kernel.evaluate("[d['op'] for _, d in p.graph.nodes(data=True)]")
+
+
+def test_a_statement_with_a_semicolon_shows_no_result(kernel: Kernel) -> None:
+    assert kernel.run("%placement --quiet warm(x);").result is None
+    shown = kernel.run("%placement --quiet warm(x)").result
+    assert shown is not None and "numpy=2.0" in shown["text/plain"]
+
+
+def test_a_statement_that_awaits_says_where_that_works(kernel: Kernel) -> None:
+    cell = kernel.run("%placement --quiet await later()")
+    assert "'await' outside function: to await, put %%placement on top of a cell." in cell.stderr
+
+
+def test_a_programs_own_run_cell_magic_shows_an_error_once(kernel: Kernel) -> None:
+    cell = kernel.run("get_ipython().run_cell_magic('placement', '--quiet', 'a = 1\\nb = a / 0')")
+    (error,) = cell.errors
+    assert error.name == "ZeroDivisionError"
+    assert "b = a / 0" in error.traceback
+    kernel.run("got = get_ipython().run_cell_magic('placement', '--quiet', 'warm(x)')")
+    assert kernel.evaluate("float(got)") == 2.0

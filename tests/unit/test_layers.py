@@ -14,7 +14,19 @@ FOLDER = Path(__file__).parents[2] / PACKAGE
 
 # Top first. A name is a module or a subpackage; what stands on one line may import each other, unless in APART.
 LAYERS = (
-    ("__init__", "magic", "magic_output", "cli", "cli_log", "cli_watch", "cli_dryrun", "recording", "reading"),
+    (
+        "__init__",
+        "magic",
+        "magic_dryrun",
+        "magic_options",
+        "magic_output",
+        "cli",
+        "cli_log",
+        "cli_watch",
+        "cli_dryrun",
+        "recording",
+        "reading",
+    ),
     ("panel",),
     ("layout", "report", "colors"),
     ("dryrun",),
@@ -51,7 +63,7 @@ HEAVY = {
     "pynvml": (),
     "plotly": ("panel",),
     "ipywidgets": ("panel",),
-    "IPython": ("panel", "magic"),
+    "IPython": ("panel", "magic", "magic_options"),
 }
 
 
