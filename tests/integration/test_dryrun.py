@@ -19,7 +19,7 @@ from jupyter_placement.placement import Placement, PlacementError
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
-CPUS = 4
+CPUS = 3  # as this process has
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,7 +32,7 @@ def generated_graph(seed: int, unknown: bool) -> Any:
     """Make a graph with pins, colocation, variables, device functions and control flow."""
     pick = random.Random(seed)
     v1 = tf.compat.v1
-    devices = ["", "", "/cpu:0", "/device:CPU:1", "/cpu:2", "/cpu:3", f"{LOCAL_TASK}/device:CPU:1", "/device:CPU:*"]
+    devices = ["", "", "/cpu:0", "/device:CPU:1", "/cpu:2", f"{LOCAL_TASK}/device:CPU:1", "/device:CPU:*"]
     if unknown:
         devices += ["/gpu:0", "/device:GPU:7", "/cpu:9"]
     graph = tf.Graph()
@@ -73,6 +73,7 @@ def really_placed(graph: Any, soft: bool) -> tuple[dict[str, str], str]:
     from jupyter_placement.capture.streams import StreamFilter
 
     lines = LineCollector()
+    lines.always = lambda: True
     streams = StreamFilter(lines.take, lines.take_text)
     config = tf.compat.v1.ConfigProto(device_count={"CPU": CPUS}, log_device_placement=True, allow_soft_placement=soft)
     error = ""
