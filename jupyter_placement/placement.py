@@ -223,6 +223,8 @@ class Placement:
     def add_edge(self, producer: str, consumer: str, key: int | str, /, **attributes: Any) -> None:
         """Add a tensor or control edge; ``transfer`` is derived from the devices of the two nodes.
 
+        A resource handle is no transfer: it only names a variable, or other state, that stays where it is.
+
         Raises
         ------
         TypeError
@@ -236,7 +238,7 @@ class Placement:
         nodes = self.graph.nodes
         source, target = nodes[producer]["device"], nodes[consumer]["device"]
         derived = {
-            "transfer": source is not None and target is not None and source != target,
+            "transfer": None not in (source, target) and source != target and attributes.get("dtype") != "resource",
             "control": isinstance(key, str),
         }
         self.graph.add_edge(producer, consumer, key, **{**EDGE_DEFAULTS, **derived, **attributes})
