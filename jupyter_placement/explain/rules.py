@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.devices import parse_device, satisfies
-from jupyter_placement.explain.placer import ARGUMENTS, METADATA, RESULTS, Placer, is_generator
+from jupyter_placement.explain.colocation import ARGUMENTS
+from jupyter_placement.explain.placer import METADATA, RESULTS, Placer, is_generator
 from jupyter_placement.explain.requests import OPEN
 from jupyter_placement.placement import Placement
 
@@ -23,6 +24,7 @@ RULES = {
     "call_device": "default",
     "generator": "followed",
     "metadata": "followed",
+    "identity": "followed",
     "argument": "followed",
     "result": "followed",
     "control_group": "followed",
@@ -184,6 +186,10 @@ class Rules:
             producer = next(iter(placer.producers(node)), None)
             if producer is not None and self.graph.nodes[producer]["device"] == device:
                 return Rule("metadata", {"beside": producer})
+        if placer.hands_on(node):
+            (producer,) = self.graph.predecessors(node)
+            if self.graph.nodes[producer]["device"] == device:
+                return Rule("identity", {"beside": producer})
         if node in placer.links:
             return Rule("colocated", self._group(node))
         if device == candidates[0]:

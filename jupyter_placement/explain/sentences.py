@@ -129,6 +129,11 @@ def _metadata(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
     return f"it reads only the shape of {rules.graph.nodes[facts['beside']]['name']}, so TensorFlow puts it there."
 
 
+def _identity(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
+    name = rules.graph.nodes[facts["beside"]]["name"]
+    return f"it only hands {name} on, and both ends of it ask for the same device: TensorFlow puts it beside {name}."
+
+
 def _argument(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
     if "of" in facts:
         return f"it hands {rules.graph.nodes[facts['of']]['name']} on, an argument of the function, and stays with it."
@@ -193,6 +198,7 @@ _WHY: dict[str, Callable[[Rules, str, Any, dict[str, Any]], str]] = {
     "call_device": _call_device,
     "generator": _generator,
     "metadata": _metadata,
+    "identity": _identity,
     "argument": _argument,
     "result": _result,
     "control_group": _control_group,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+GPU_PINS = ("", "", "", "GPU:0", "GPU:1", "/device:GPU:*", "/gpu:1", "CPU:0", "/job:localhost", "GPU:7", "CPU:9")
 PINS = ("", "", "", "CPU:0", "CPU:1", "CPU:2", "/job:localhost", "/device:CPU:*", "/cpu:1", "GPU:0", "CPU:9")
 
 
@@ -33,6 +35,11 @@ class Spec:
         """Return the graph without what one operation asks to be beside."""
         return self._changed(name, beside=None)
 
+    def cast(self, name: str) -> Spec | None:
+        """Return the graph with an operation on float32 in the place of one on int32; None if it is none of these."""
+        kind = self.steps[int(name[1:])].kind if name.startswith("n") and name[1:].isdigit() else ""
+        return self._changed(name, kind=kind.replace("int", "float")) if kind in ("matmulint", "reluint") else None
+
     def _changed(self, name: str, **change: Any) -> Spec | None:
         if not name.startswith("n") or not name[1:].isdigit():
             return None
@@ -42,15 +49,17 @@ class Spec:
         return Spec((*self.steps[:index], replace(self.steps[index], **change), *self.steps[index + 1 :]))
 
 
-def random_spec(seed: int, size: int = 14, control_flow: bool = True) -> Spec:
-    """Make a graph of about ``size`` operations, the same for the same seed."""
+def random_spec(
+    seed: int, size: int = 14, control_flow: bool = True, pins: Sequence[str] = PINS, more: Sequence[str] = ()
+) -> Spec:
+    """Make a graph of about ``size`` operations, the same for the same seed; ``more`` are kinds to draw from too."""
     chance = random.Random(seed)
     steps: list[Step] = []
     made: dict[str, list[int]] = {}
 
     def add(kind: str, gives: str, *inputs: int) -> int:
         beside = chance.randrange(len(steps)) if steps and chance.random() < 0.15 else None
-        steps.append(Step(kind, inputs, chance.choice(PINS), beside))
+        steps.append(Step(kind, inputs, chance.choice(pins), beside))
         made.setdefault(gives, []).append(len(steps) - 1)
         return len(steps) - 1
 
@@ -61,7 +70,7 @@ def random_spec(seed: int, size: int = 14, control_flow: bool = True) -> Spec:
     add("int", "int")
     add("string", "string")
     kinds = ["float", "int", "string", "add", "add", "addint", "join", "shape", "size", "cast", "identity"]
-    kinds += ["resource", "resource", "ref", "ref", *(("cond", "while", "call") if control_flow else ())]
+    kinds += ["resource", "resource", "ref", "ref", *(("cond", "while", "call") if control_flow else ()), *more]
     while len(steps) < size:
         kind = chance.choice(kinds)
         if kind in ("float", "int", "string"):
@@ -78,6 +87,13 @@ def random_spec(seed: int, size: int = 14, control_flow: bool = True) -> Spec:
             add("cast", "float", take("int"))
         elif kind == "identity":
             add("identity", "float", take("float"))
+        elif kind == "matrix":
+            add("matrix", "matrix")
+        elif kind == "matmul":
+            if "matrix" in made:
+                add("matmulint", "matrix", take("matrix"), take("matrix"))
+        elif kind == "relu":
+            add("reluint", "int", take("int"))
         elif kind == "resource":
             variable = add("handle", "resource")
             add("assign_resource", "none", variable, take("float"))
@@ -124,6 +140,14 @@ def build(tf: Any, spec: Spec, graph: Any) -> list[Any]:
                 raw.Cast(x=inputs[0], DstT=tf.float32, name=name)
             elif step.kind == "identity":
                 raw.Identity(input=inputs[0], name=name)
+            elif step.kind == "matrix":
+                tf.constant([[1, 2], [3, number]], tf.int32, name=name)
+            elif step.kind in ("matmulint", "matmulfloat"):
+                if step.kind == "matmulfloat":
+                    inputs = [tf.cast(one, tf.float32) for one in inputs]
+                raw.MatMul(a=inputs[0], b=inputs[1], name=name)
+            elif step.kind in ("reluint", "relufloat"):
+                raw.Relu(features=tf.cast(inputs[0], tf.float32) if step.kind == "relufloat" else inputs[0], name=name)
             elif step.kind == "handle":
                 raw.VarHandleOp(dtype=tf.float32, shape=[], shared_name=name, name=name)
             elif step.kind == "assign_resource":

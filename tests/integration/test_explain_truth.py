@@ -66,13 +66,13 @@ def test_the_rules_place_as_tensorflow_places(placed: Placement) -> None:
         nodes += len(names)
         wrong += [node for node in names.values() if predicted.get(node) != placed.graph.nodes[node]["device"]]
     assert nodes > 5000
-    assert len(wrong) <= nodes / 1000, wrong
+    assert not wrong
 
 
 def test_nearly_every_node_has_an_explanation(placed: Placement) -> None:
     rules = Rules(placed)
     found = Counter(rules.of(node).name for node in placed.graph)
-    assert found["unknown"] <= sum(found.values()) / 1000
+    assert not found["unknown"]
     assert found.keys() >= {"pinned", "pinned_partly", "colocated", "overridden", "no_such_device", "generator"}
 
 
@@ -99,9 +99,7 @@ def test_without_what_decides_the_node_goes_where_the_explanation_says(
             wrong.append((number, name, rule, other, device))
     for _, _, other, _ in chosen:
         moved, stayed = moved + ("CPU:0" not in other), stayed + ("CPU:0" in other)
-    # An Identity that asks for nothing sometimes goes to its input's device (2.21); no rule for that is known here.
-    assert {again.graph.nodes[by_name(again)[number][name]]["op"] for number, name, *_ in wrong} <= {"Identity"}, wrong
-    assert len(wrong) <= len(chosen) / 100, wrong
+    assert not wrong
     assert len(chosen) >= 200
     assert len({rule for *_, rule in chosen}) >= 4
     assert moved > 20 and stayed > 20

@@ -1,0 +1,207 @@
+"""Which nodes of a graph must be on one device, as TensorFlow's placer finds it.
+
+The rules are those of ``colocation_graph.cc`` in ``tensorflow/core/common_runtime`` (read in 2.21).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from jupyter_placement.devices import parse_device
+from jupyter_placement.explain.requests import OPEN, Group, compatible, intersection, matches, merged, overridden, rank
+from jupyter_placement.kernel_table import signature, supported_types
+from jupyter_placement.placement import Placement
+
+ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
+_DATASET = re.compile(r".*Dataset(V\d)?")
+# input_colocation_exemption_registry.h: these hand resources on to the operations of a function.
+_EXEMPT = frozenset(
+    {
+        "If",
+        "StatelessIf",
+        "Case",
+        "StatelessCase",
+        "While",
+        "StatelessWhile",
+        "For",
+        "PartitionedCall",
+        "StatefulPartitionedCall",
+        "SymbolicGradient",
+        "RemoteCall",
+        "ReduceDataset",
+        "DeleteMultiDeviceIterator",
+        "BatchFunction",
+    }
+)
+
+
+class Colocation:
+    """The nodes of one captured graph, grouped as TensorFlow's placer groups them.
+
+    Parameters
+    ----------
+    placement : Placement
+        Where TensorFlow put each operation.
+    nodes : list of str
+        Those of one captured graph, in its order.
+    called_on : str
+        The device that was asked for around the call of a function, or ``""``.
+    requests : mapping
+        Requested devices that are to hold in place of those in the Placement, by node.
+    loose : collection of str
+        Nodes whose ``loc:@`` groups are to be ignored.
+    fresh : bool
+        Whether nodes that were placed in an earlier run of the session are to be placed again.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        nodes: list[str],
+        called_on: str = "",
+        requests: Mapping[str, str] | None = None,
+        loose: Collection[str] = (),
+        fresh: bool = False,
+    ) -> None:
+        self.graph = placement.graph
+        self.nodes = nodes
+        self.soft = bool(placement.meta.get("soft_placement", True))
+        self._facts: dict[str, Any] = placement.meta.get("explain") or {}
+        self._kernels: dict[str, Any] = placement.meta.get("kernels") or {}
+        self._copies: dict[str, str] = self._facts.get("copies", {})
+        self._before: dict[str, str] = {} if fresh else self._facts.get("placed_before", {})
+        self._requests = requests or {}
+        self._loose = loose
+        self.devices = [(name, spec) for name in placement.device_names() if (spec := parse_device(name)) is not None]
+        self.default = self._matching_default(called_on)
+        self.device_kinds = sorted({spec.type or "" for _, spec in self.devices}, key=lambda kind: -rank(kind))
+        self._supported: dict[tuple[str, str], dict[str, int]] = {}
+        self.groups: dict[str, Group] = {}
+        self.links: dict[str, list[tuple[str, str]]] = {}
+        self._candidates: dict[int, list[str]] = {}
+        self._build()
+
+    def _matching_default(self, called_on: str) -> str | None:
+        spec = parse_device(called_on) if called_on else None
+        if spec is None:
+            return None
+        return next((name for name, one in self.devices if matches(one, spec)), None)
+
+    def requested(self, node: str) -> str:
+        """Return the requested device of a node."""
+        for one in (node, self._copies.get(node, node)):
+            if one in self._requests:
+                return self._requests[one]
+        asked: str = self.graph.nodes[node]["requested"]
+        return asked
+
+    def supported(self, node: str) -> dict[str, int]:
+        """Return the device types that have a kernel for a node, best first, with priorities."""
+        data = self.graph.nodes[node]
+        own = self._facts.get("types_of", {}).get(node)
+        key = (node if own is not None else signature(self.graph, node), data["op"])
+        found = self._supported.get(key)
+        if found is None:
+            types = own if own is not None else self._facts.get("types", {}).get(key[0], {})
+            found = supported_types(self._kernels.get(data["op"]), types, self.device_kinds)
+            self._supported[key] = found
+        return found
+
+    def _build(self) -> None:
+        inside = set(self.nodes)
+        for node in self.nodes:
+            self.groups[node] = self._single(node)
+        edges = self.graph.in_edges
+        for node in self.nodes:
+            op = self.graph.nodes[node]["op"] or ""
+            if op in _EXEMPT:
+                continue
+            references = self._facts.get("references", {}).get(op, ())
+            dataset = _DATASET.fullmatch(op)
+            for producer, _, key, data in edges(node, keys=True, data=True):
+                dtype = data["dtype"]
+                if data["control"] or dtype is None or producer not in inside:
+                    continue
+                if (dtype == "resource" and not dataset) or key in references:
+                    self._join(producer, node, "resource" if dtype == "resource" else "reference")
+                elif dtype == "variant" and dataset and _DATASET.fullmatch(self.graph.nodes[producer]["op"] or ""):
+                    self._join(producer, node, "dataset")
+        heads: dict[str, str] = {}
+        for node in self.nodes:
+            if node not in self._loose:
+                for name in self._facts.get("colocated", {}).get(node, ()):
+                    if heads.setdefault(name, node) != node:
+                        self._join(heads[name], node, "loc:@")
+            if heads.setdefault(node, node) != node:
+                self._join(heads[node], node, "loc:@")
+
+    def _single(self, node: str) -> Group:
+        group = Group([node], kinds=self.supported(node))
+        assigned = self.assigned(node)
+        if assigned is not None:
+            group.strong = group.asked = parse_device(assigned) or OPEN
+            return group
+        requested = self.requested(node)
+        if requested:
+            group.asked = parse_device(requested) or OPEN
+            if self.makes_resource(node):
+                group.strong = group.asked
+        return group
+
+    def assigned(self, node: str) -> str | None:
+        """Return the device that a node has before the placer begins: a function's argument, or one placed before."""
+        if node in self._before:
+            return self._before[node]
+        argument = self._copies.get(node, node)
+        data = self.graph.nodes[argument] if argument in self.graph else {}
+        device: str | None = data.get("device")
+        return device if data.get("op") in ARGUMENTS else None
+
+    def result_of(self, node: str) -> str | None:
+        """Return the node that a function's result is put beside: its producer, or what an Identity hands on."""
+        seen: set[str] = set()
+        producer = next(iter(self.producers(node)), None)
+        while producer is not None and producer not in seen:
+            seen.add(producer)
+            decided = self.requested(producer) or self.assigned(producer) or self.links.get(producer)
+            if decided or self.graph.nodes[producer]["op"] != "Identity":
+                return producer
+            producer = next(iter(self.producers(producer)), None)
+        return None
+
+    def makes_resource(self, node: str) -> bool:
+        """Tell whether a node makes a variable or another resource: its own request is then not overridden."""
+        dtype = self.graph.nodes[node]["dtype"]
+        if not isinstance(dtype, str) or not (dtype == "resource" or dtype.endswith("_ref")):
+            return False
+        return all(data["control"] for *_, data in self.graph.in_edges(node, data=True))
+
+    def _join(self, first: str, second: str, kind: str) -> None:
+        a, b = self.groups[first], self.groups[second]
+        self.links.setdefault(second, []).append((first, kind))
+        if a is b:
+            return
+        asked = b.asked
+        if kind != "loc:@" and not compatible(a.asked, asked):
+            asked = overridden(a.asked, b.strong)
+        both, strong = merged(a.asked, asked), merged(a.strong, b.strong)
+        if (
+            both is None
+            or strong is None
+            or not compatible(a.strong, b.strong)
+            or (not self.soft and not compatible(a.asked, asked))
+        ):
+            return
+        kinds = intersection(a.kinds, b.kinds)
+        if not kinds:
+            a.broken = b.broken = True
+            return
+        if len(a.members) < len(b.members):
+            a, b = b, a
+        a.strong, a.kinds = strong, kinds
+        a.asked = overridden(both, strong)
+        for member in b.members:
+            self.groups[member] = a
+        a.members.extend(b.members)
