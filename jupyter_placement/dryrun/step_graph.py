@@ -1,0 +1,176 @@
+"""A placed graph in arrays: what the walks over a step need, quickly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_placement.devices import device_type
+from jupyter_placement.placement import Placement
+
+# Bytes of an element; handles, and lists behind a handle, hold no bytes of their own.
+_SIZES = {
+    **dict.fromkeys(("bool", "int8", "uint8", "qint8", "quint8", "int4", "uint4", "float8_e5m2", "float8_e4m3fn"), 1),
+    **dict.fromkeys(("int16", "uint16", "half", "float16", "bfloat16", "qint16", "quint16"), 2),
+    **dict.fromkeys(("int32", "uint32", "float32", "qint32"), 4),
+    **dict.fromkeys(("int64", "uint64", "float64", "complex64"), 8),
+    "complex128": 16,
+    "resource": 0,
+    "variant": 0,
+}
+
+
+def tensor_size(dtype: str | None, shape: Any) -> int | None:
+    """Return a tensor's bytes; ``None`` for a string, an unknown type or an unknown dimension.
+
+    Examples
+    --------
+    >>> tensor_size("float32", [2, 3]), tensor_size("float32", [None, 3]), tensor_size("resource", None)
+    (24, None, 0)
+    """
+    size = _SIZES.get((dtype or "").removesuffix("_ref"))
+    if size is None or size == 0:
+        return size
+    if shape is None:
+        return None
+    for one in shape:
+        if one is None:
+            return None
+        size *= one
+    return size
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of a node.
+
+    Attributes
+    ----------
+    dtype : str or None
+        Type of an element.
+    shape : list of int or None, or None
+        Dimensions.
+    size : int or None
+        Bytes; ``None`` where they are not known.
+    """
+
+    dtype: str | None
+    shape: Any
+    size: int | None
+
+
+@dataclass
+class StepNode:
+    """One operation of a step.
+
+    Attributes
+    ----------
+    id, name, op, graph : str
+        As in the Placement.
+    device : str
+        Its device's full name; ``""`` if never placed.
+    outputs : list of Output
+        What it makes.
+    inputs : list of (int, int)
+        Number of each producing node, and its output; data only, in order.
+    users : list of (int, int, int)
+        Output, number of the consuming node, and which of its inputs.
+    controls : list of int
+        Nodes that wait for this one without a tensor.
+    waits : int
+        Number of edges that it waits for.
+    back : list of int
+        Nodes that give it a loop's next value: it does not wait for these.
+    host : bool
+        Whether all its outputs are in host memory although it is on no CPU.
+    host_outputs : set of int
+        Those of its outputs that are.
+    """
+
+    id: str
+    name: str
+    op: str
+    graph: str
+    device: str
+    outputs: list[Output]
+    host: bool
+    inputs: list[tuple[int, int]] = field(default_factory=list)
+    users: list[tuple[int, int, int]] = field(default_factory=list)
+    controls: list[int] = field(default_factory=list)
+    waits: int = 0
+    back: list[int] = field(default_factory=list)
+    host_outputs: set[int] = field(default_factory=set)
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its device is a CPU."""
+        return device_type(self.device) in ("CPU", None)
+
+
+def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> list[StepNode]:
+    """Return the nodes of a Placement with their edges; what closes a loop is kept apart.
+
+    Parameters
+    ----------
+    placement : Placement
+        A placed graph.
+    graphs : iterable of str, optional
+        Only nodes of these captured graphs.
+    """
+    graph = placement.graph
+    only = None if graphs is None else set(graphs)
+    numbers: dict[str, int] = {}
+    nodes: list[StepNode] = []
+    for ident, data in graph.nodes(data=True):
+        if only is not None and data["graph"] not in only:
+            continue
+        numbers[ident] = len(nodes)
+        nodes.append(
+            StepNode(
+                ident,
+                data["name"],
+                data["op"] or "",
+                data["graph"],
+                data["device"] or "",
+                _outputs(data),
+                data["memory"] == "host",
+            )
+        )
+    given: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
+    for producer, consumer, key, edge in graph.edges(keys=True, data=True):
+        source, target = numbers.get(producer), numbers.get(consumer)
+        if source is None or target is None:
+            continue
+        if nodes[source].op in ("NextIteration", "RefNextIteration"):
+            nodes[target].back.append(source)
+            continue
+        nodes[target].waits += 1
+        if edge["control"]:
+            nodes[source].controls.append(target)
+            continue
+        output = int((edge["tensor"] or ":0").rpartition(":")[2])
+        given[target].append((int(key), source, output))
+        if edge["memory"] == "host" and not nodes[source].on_host:
+            nodes[source].host_outputs.add(output)
+    for target, edges in enumerate(given):
+        edges.sort()
+        for position, (_, source, output) in enumerate(edges):
+            nodes[target].inputs.append((source, output))
+            nodes[source].users.append((output, target, position))
+            missing = output + 1 - len(nodes[source].outputs)
+            if missing > 0:
+                nodes[source].outputs.extend([Output(None, None, None)] * missing)
+    for node in nodes:
+        if node.host:
+            node.host_outputs.update(range(len(node.outputs)))
+    return nodes
+
+
+def _outputs(data: Any) -> list[Output]:
+    dtypes, shapes = data["dtype"], data["shape"]
+    if not isinstance(dtypes, list):
+        return [] if dtypes is None else [Output(dtypes, shapes, tensor_size(dtypes, shapes))]
+    # Two outputs or more: one shape each, or none is known.
+    each = shapes if isinstance(shapes, list) and len(shapes) == len(dtypes) else [None] * len(dtypes)
+    return [Output(dtype, shape, tensor_size(dtype, shape)) for dtype, shape in zip(dtypes, each, strict=True)]
