@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -122,17 +122,3 @@ class Ledger:
 
 def _largest(owned: dict[int, int], most: int) -> list[tuple[int, int]]:
     return sorted(((number, size) for number, size in owned.items() if size), key=lambda one: (-one[1], one[0]))[:most]
-
-
-def needed_outputs(users: Sequence[tuple[int, int, int]]) -> dict[int, int]:
-    """Count how often each output is needed.
-
-    Examples
-    --------
-    >>> needed_outputs([(0, 7, 0), (0, 8, 1), (1, 8, 0)])
-    {0: 2, 1: 1}
-    """
-    needed: dict[int, int] = {}
-    for output, _, _ in users:
-        needed[output] = needed.get(output, 0) + 1
-    return needed

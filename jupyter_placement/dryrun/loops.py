@@ -75,19 +75,19 @@ def carried(nodes: Sequence[StepNode], loops: Sequence[Loop]) -> set[int]:
         for number in loop.nodes:
             node = nodes[number]
             if node.op == "Merge" and any(
-                _behind(nodes, source, "Merge") != number for last in node.back for source, _ in nodes[last].inputs[:1]
+                _behind(nodes, taken.node, "Merge") != number for last in node.back for taken in nodes[last].inputs[:1]
             ):
                 waiting = [number]
                 while waiting:
                     one = waiting.pop()
                     found.add(one)
-                    waiting += [user for _, user, _ in nodes[one].users if nodes[user].op in _HANDS_ON]
+                    waiting += [use.node for use in nodes[one].users if nodes[use.node].op in _HANDS_ON]
     return found
 
 
 def _fill(nodes: list[StepNode], loop: Loop) -> None:
-    switches = [user for _, user, _ in nodes[loop.condition].users if nodes[user].op in _SWITCH]
-    merges = [source for switch in switches for source, _ in nodes[switch].inputs[:1]]
+    switches = [use.node for use in nodes[loop.condition].users if nodes[use.node].op in _SWITCH]
+    merges = [taken.node for switch in switches for taken in nodes[switch].inputs[:1]]
     own = set(switches)
     waiting = list(merges)
     loop.nodes.update(merges)
@@ -99,9 +99,9 @@ def _fill(nodes: list[StepNode], loop: Loop) -> None:
         if node.op in _NEXT:
             last.append(number)
             continue
-        following = node.controls + [user for output, user, _ in node.users if number not in own or output == 1]
+        following = node.controls + [use.node for use in node.users if number not in own or use.output == 1]
         if number in own:
-            exits.extend(user for output, user, _ in node.users if output == 0)
+            exits.extend(use.node for use in node.users if use.output == 0)
         for one in following:
             if one not in loop.nodes:
                 loop.nodes.add(one)
@@ -118,15 +118,15 @@ def _fill(nodes: list[StepNode], loop: Loop) -> None:
 
 def _turns(nodes: Sequence[StepNode], values: Values, loop: Loop) -> int | None:
     """Read the turns off ``counter < limit``, where the counter grows by a constant; the least of several."""
-    waiting = [source for source, _ in nodes[loop.condition].inputs]
+    waiting = [taken.node for taken in nodes[loop.condition].inputs]
     found: list[int] = []
     while waiting:
         node = nodes[waiting.pop()]
         if node.op in ("LogicalAnd", "Identity"):
-            waiting.extend(source for source, _ in node.inputs)
+            waiting.extend(taken.node for taken in node.inputs)
         elif node.op == "Less" and len(node.inputs) == 2:
-            merge = _behind(nodes, node.inputs[0][0], "Merge")
-            begin, end = values.integer(*node.inputs[0]), values.integer(*node.inputs[1])
+            merge = _behind(nodes, node.inputs[0].node, "Merge")
+            begin, end = values.integer(node.inputs[0]), values.integer(node.inputs[1])
             grows = None if merge is None else _growth(nodes, values, merge)
             if merge is None or begin is None or end is None or grows is None or grows <= 0:
                 continue
@@ -138,14 +138,14 @@ def _turns(nodes: Sequence[StepNode], values: Values, loop: Loop) -> int | None:
 
 def _growth(nodes: Sequence[StepNode], values: Values, merge: int) -> int | None:
     for last in nodes[merge].back:
-        for source, _ in nodes[last].inputs[:1]:
-            number = _behind(nodes, source, "AddV2", "Add")
+        for taken in nodes[last].inputs[:1]:
+            number = _behind(nodes, taken.node, "AddV2", "Add")
             if number is None:
                 continue
-            for position, (given, output) in enumerate(nodes[number].inputs):
-                other = nodes[number].inputs[1 - position][0]
-                if _behind(nodes, other, "Merge") == merge:
-                    return values.integer(given, output)
+            for position, given in enumerate(nodes[number].inputs):
+                other = nodes[number].inputs[1 - position]
+                if _behind(nodes, other.node, "Merge") == merge:
+                    return values.integer(given)
     return None
 
 
@@ -157,5 +157,5 @@ def _behind(nodes: Sequence[StepNode], number: int, *ops: str) -> int | None:
             return number
         if node.op not in ("Identity", "Switch") or not node.inputs:
             return None
-        number = node.inputs[0][0]
+        number = node.inputs[0].node
     return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
+from jupyter_placement.devices import device_type
 from jupyter_placement.dryrun.aliases import is_read, may_pass_on, overwritten, passed_on
-from jupyter_placement.dryrun.buffers import Buffer, DeviceMemory, Ledger, needed_outputs
-from jupyter_placement.dryrun.step_graph import StepNode
+from jupyter_placement.dryrun.buffers import Buffer, DeviceMemory, Ledger
+from jupyter_placement.dryrun.step_graph import StepNode, Taken
 from jupyter_placement.dryrun.values import Values
 
 # TensorFlow's allocator of a GPU gives memory in such pieces (bfc_allocator.h, kMinAllocationSize).
@@ -30,8 +32,6 @@ class MemoryWalk:
         The step.
     times : sequence of int
         How often each node runs.
-    host : str
-        The device whose memory the host tensors of other devices take.
     values : Values, optional
         What is known of its small tensors.
     carried : set of int
@@ -42,7 +42,6 @@ class MemoryWalk:
         self,
         nodes: Sequence[StepNode],
         times: Sequence[int],
-        host: str,
         values: Values | None = None,
         carried: Collection[int] = (),
     ) -> None:
@@ -50,7 +49,6 @@ class MemoryWalk:
         self._values = values
         self._carried = carried
         self._times = times
-        self._host = host
         self._buffers: dict[tuple[int, int], Buffer] = {}
         self._copies: dict[tuple[int, int, str], Buffer] = {}
         self._until: dict[int, list[Buffer]] = {}
@@ -68,13 +66,13 @@ class MemoryWalk:
         return self.devices.setdefault(place, DeviceMemory())
 
     def _step(self, number: int, node: StepNode) -> None:
-        needed = needed_outputs(node.users)
-        given: Sequence[Buffer | None] = [self._given(node, position) for position in range(len(node.inputs))]
+        needed = Counter(use.output for use in node.users)
+        given: Sequence[Buffer | None] = [self._given(taken) for taken in node.inputs]
         for output in range(len(node.outputs)):
             buffer = self._output(number, node, output, given)
             if buffer is not None:
                 self._buffers[number, output] = buffer
-                buffer.uses += needed.get(output, 0)
+                buffer.uses += needed[output]
         self._send(number, node)
         # A value that is assigned becomes the variable's memory, and that of the variable's last one is given back.
         if node.op in ("NextIteration", "RefNextIteration") and node.controls:
@@ -90,9 +88,9 @@ class MemoryWalk:
             if made is not None:
                 self._ledger.release(number, made)
 
-    def _given(self, node: StepNode, position: int) -> Buffer | None:
-        source, output = node.inputs[position]
-        return self._copies.get((source, output, node.device)) or self._buffers.get((source, output))
+    def _given(self, taken: Taken) -> Buffer | None:
+        copy = self._copies.get((taken.node, taken.output, taken.to)) if taken.to else None
+        return copy or self._buffers.get((taken.node, taken.output))
 
     def _output(self, number: int, node: StepNode, output: int, given: Sequence[Buffer | None]) -> Buffer | None:
         passed = passed_on(node, output)
@@ -100,7 +98,7 @@ class MemoryWalk:
             return given[passed]
         if is_read(node):
             return None
-        place = self._host if output in node.host_outputs else node.device
+        place = node.place(output)
         if node.outputs[output].dtype in ("variant", "resource"):
             return self._list(number, node, output, place, given)
         if _TAKES.get(node.op) == output:
@@ -118,7 +116,7 @@ class MemoryWalk:
             return None
         if not size:
             return None
-        if place != self._host and not node.on_host:
+        if place == node.device and not node.on_host:
             size = -(-size // _PIECE) * _PIECE
         reused = self._reused(node, output, place, size, given)
         if reused is not None:
@@ -144,8 +142,8 @@ class MemoryWalk:
         return None
 
     def _unchanged(self, node: StepNode, output: int) -> bool:
-        source, index = node.inputs[0]
-        other, mine = self._nodes[source].outputs[index], node.outputs[output]
+        taken, mine = node.inputs[0], node.outputs[output]
+        other = self._nodes[taken.node].outputs[taken.output]
         return other.dtype == mine.dtype and other.shape == mine.shape
 
     def _list(
@@ -160,7 +158,7 @@ class MemoryWalk:
             size = self._size_of_input(node, 0) if node.op in _FULL_LISTS else 0
             buffer = Buffer(number, place, size, "activations")
             if node.op == "TensorListReserve" and self._values is not None and len(node.inputs) > 1:
-                buffer.capacity = self._values.integer(*node.inputs[1])
+                buffer.capacity = self._values.integer(node.inputs[1])
             if size:
                 self._ledger.take(number, buffer)
             return buffer
@@ -176,7 +174,7 @@ class MemoryWalk:
         into.held.append(element)
         # In a loop each turn puts in another tensor, if it is made there.
         turns = self._times[number]
-        if node.inputs[position][0] not in self._carried:
+        if node.inputs[position].node not in self._carried:
             turns = min(turns, self._times[element.owner])
         if into.capacity is not None:
             turns = min(turns, into.capacity)
@@ -187,21 +185,20 @@ class MemoryWalk:
         return into
 
     def _size_of_input(self, node: StepNode, position: int) -> int:
-        source, output = node.inputs[position]
-        return self._nodes[source].outputs[output].size or 0
+        taken = node.inputs[position]
+        return self._nodes[taken.node].outputs[taken.output].size or 0
 
     def _send(self, number: int, node: StepNode) -> None:
         """Copy each output to the other devices that need it; between CPUs a tensor is handed over as it is."""
-        for output, consumer, _ in node.users:
-            buffer = self._buffers.get((number, output))
-            target = self._nodes[consumer].device
-            if buffer is None or not buffer.size or target == node.device or output in node.host_outputs:
+        for use in node.users:
+            buffer = self._buffers.get((number, use.output))
+            if not use.to or buffer is None or not buffer.size:
                 continue
-            if node.on_host and self._nodes[consumer].on_host:
+            if device_type(buffer.place) == "CPU" == device_type(use.to):
                 continue
-            copy = self._copies.get((number, output, target))
+            copy = self._copies.get((number, use.output, use.to))
             if copy is None:
-                copy = self._copies[number, output, target] = Buffer(number, target, buffer.size, "copies")
+                copy = self._copies[number, use.output, use.to] = Buffer(number, use.to, buffer.size, "copies")
                 self._ledger.take(number, copy)
             copy.uses += 1
             buffer.uses -= 1

@@ -41,4 +41,4 @@ def _order(nodes: Sequence[StepNode], first: bool) -> list[int]:
 
 def followers(node: StepNode) -> list[int]:
     """Return the nodes that wait for a node, once for each edge."""
-    return [*node.controls, *(number for _, number, _ in node.users)]
+    return [*node.controls, *(use.node for use in node.users)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jupyter_placement.devices import device_type
 from jupyter_placement.placement import Placement
@@ -60,6 +60,40 @@ class Output:
     size: int | None
 
 
+class Taken(NamedTuple):
+    """An input of an operation.
+
+    Attributes
+    ----------
+    node, output : int
+        Number of the operation that makes it, and which of its outputs it is.
+    to : str
+        The device whose memory the tensor is copied to; ``""`` where it stays where it is.
+    """
+
+    node: int
+    output: int
+    to: str
+
+
+class Use(NamedTuple):
+    """An operation that takes an output of another one.
+
+    Attributes
+    ----------
+    output : int
+        Which output.
+    node : int
+        Number of the operation that takes it.
+    to : str
+        The device whose memory the tensor is copied to for it; ``""`` where it stays where it is.
+    """
+
+    output: int
+    node: int
+    to: str
+
+
 @dataclass
 class StepNode:
     """One operation of a step.
@@ -72,10 +106,10 @@ class StepNode:
         Its device's full name; ``""`` if never placed.
     outputs : list of Output
         What it makes.
-    inputs : list of (int, int)
-        Number of each producing node, and its output; data only, in order.
-    users : list of (int, int, int)
-        Output, number of the consuming node, and which of its inputs.
+    inputs : list of Taken
+        What it takes, in order; control edges are not among them.
+    users : list of Use
+        Who takes its outputs.
     controls : list of int
         Nodes that wait for this one without a tensor.
     waits : int
@@ -95,12 +129,16 @@ class StepNode:
     device: str
     outputs: list[Output]
     host: bool
-    inputs: list[tuple[int, int]] = field(default_factory=list)
-    users: list[tuple[int, int, int]] = field(default_factory=list)
+    inputs: list[Taken] = field(default_factory=list)
+    users: list[Use] = field(default_factory=list)
     controls: list[int] = field(default_factory=list)
     waits: int = 0
     back: list[int] = field(default_factory=list)
     host_outputs: set[int] = field(default_factory=set)
+
+    def place(self, output: int) -> str:
+        """Return the device whose memory an output is in."""
+        return host_of(self.device) if output in self.host_outputs and not self.on_host else self.device
 
     @property
     def on_host(self) -> bool:
@@ -137,7 +175,7 @@ def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> lis
                 data["memory"] == "host",
             )
         )
-    given: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
+    given: list[list[tuple[int, int, int, str]]] = [[] for _ in nodes]
     for producer, consumer, key, edge in graph.edges(keys=True, data=True):
         source, target = numbers.get(producer), numbers.get(consumer)
         if source is None or target is None:
@@ -150,14 +188,17 @@ def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> lis
             nodes[source].controls.append(target)
             continue
         output = int((edge["tensor"] or ":0").rpartition(":")[2])
-        given[target].append((int(key), source, output))
-        if edge["memory"] == "host" and not nodes[source].on_host:
+        to = ""
+        if edge["transfer"]:
+            to = host_of(nodes[target].device) if edge["memory"] in ("host", "to_host") else nodes[target].device
+        given[target].append((int(key), source, output, to))
+        if edge["memory"] in ("host", "to_device") and not nodes[source].on_host:
             nodes[source].host_outputs.add(output)
     for target, edges in enumerate(given):
         edges.sort()
-        for position, (_, source, output) in enumerate(edges):
-            nodes[target].inputs.append((source, output))
-            nodes[source].users.append((output, target, position))
+        for _, source, output, to in edges:
+            nodes[target].inputs.append(Taken(source, output, to))
+            nodes[source].users.append(Use(output, target, to))
             missing = output + 1 - len(nodes[source].outputs)
             if missing > 0:
                 nodes[source].outputs.extend([Output(None, None, None)] * missing)
@@ -165,6 +206,17 @@ def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> lis
         if node.host:
             node.host_outputs.update(range(len(node.outputs)))
     return nodes
+
+
+def host_of(device: str) -> str:
+    """Return the device that stands for the host's memory in a device's task.
+
+    Examples
+    --------
+    >>> host_of("/job:worker/replica:0/task:1/device:GPU:3")
+    '/job:worker/replica:0/task:1/device:CPU:0'
+    """
+    return device.partition("/device:")[0] + "/device:CPU:0"
 
 
 def _outputs(data: Any) -> list[Output]:

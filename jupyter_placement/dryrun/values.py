@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jupyter_placement.dryrun.step_graph import StepNode
+from jupyter_placement.dryrun.step_graph import StepNode, Taken
 
 _MOST = 1024
 _DEPTH = 60
@@ -58,19 +58,20 @@ class Values:
             self._known[key] = self._value(number, node, output, depth) if whole and depth < _DEPTH else None
         return self._known[key]
 
-    def integer(self, number: int, output: int = 0) -> int | None:
-        """Return a tensor's only element."""
-        value = self.of(number, output)
+    def integer(self, taken: Taken) -> int | None:
+        """Return the only element of a node's input."""
+        value = self.of(taken.node, taken.output)
         return int(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
     def _input(self, node: StepNode, position: int, depth: int) -> Any:
         if position >= len(node.inputs):
             return None
-        return self.of(*node.inputs[position], depth + 1)
+        taken = node.inputs[position]
+        return self.of(taken.node, taken.output, depth + 1)
 
     def _shape(self, node: StepNode, position: int) -> Any:
-        source, output = node.inputs[position]
-        shape = self._nodes[source].outputs[output].shape
+        taken = node.inputs[position]
+        shape = self._nodes[taken.node].outputs[taken.output].shape
         return None if shape is None or any(size is None for size in shape) else shape
 
     def _value(self, number: int, node: StepNode, output: int, depth: int) -> Any:
@@ -104,10 +105,10 @@ class Values:
     def _exit(self, node: StepNode) -> Any:
         import numpy as np
 
-        for source, _ in node.inputs[:1]:
-            for merge, _ in self._nodes[source].inputs[:1]:
-                if merge in self.ends:
-                    return np.array(self.ends[merge])
+        for switch in node.inputs[:1]:
+            for merge in self._nodes[switch.node].inputs[:1]:
+                if merge.node in self.ends:
+                    return np.array(self.ends[merge.node])
         return None
 
 
