@@ -79,6 +79,24 @@ def supported_types(rows: Sequence[KernelRow] | None, types: TypeAttributes, kin
     return dict(sorted(found, key=lambda one: -one[1]))
 
 
+def types_taken(rows: Sequence[KernelRow], types: TypeAttributes, kind: str) -> dict[str, list[str]]:
+    """Return the values that a device type has kernels for, of each type attribute that keeps an operation off it.
+
+    Examples
+    --------
+    >>> row = {"device": "GPU", "types": {"T": ["float32"]}, "host": [], "priority": 0, "label": ""}
+    >>> types_taken([row], {"T": "int32"}, "GPU"), types_taken([], {"T": "int32"}, "GPU")
+    ({'T': ['float32']}, {})
+    """
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if row["device"] in (kind, "DEFAULT") and not row["label"]:
+            for attribute, allowed in row["types"].items():
+                if not fits({**row, "types": {attribute: allowed}}, types):
+                    found.setdefault(attribute, set()).update(allowed)
+    return {attribute: sorted(allowed) for attribute, allowed in found.items()}
+
+
 def signature(graph: nx.MultiDiGraph[str], node: str) -> str:
     """Write an operation's type with the types of its inputs and outputs.
 

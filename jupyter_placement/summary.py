@@ -1,14 +1,23 @@
-"""What a Placement comes to: fallbacks, transfers, memory peaks, and all of it as plain text."""
+"""What a Placement comes to, as plain text: devices, fallbacks, transfers, findings, memory peaks."""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jupyter_placement.devices import parse_device, satisfies, short_device, sort_key
+from jupyter_placement.devices import short_device
+from jupyter_placement.sums import (
+    Fallback,
+    MemoryPeak,
+    Transfer,
+    fallbacks,
+    handed_over,
+    in_host_memory,
+    memory_peaks,
+    transfers,
+)
 
 if TYPE_CHECKING:
+    from jupyter_placement.explain import Finding
     from jupyter_placement.placement import Placement
 
 NOTHING = (
@@ -16,121 +25,7 @@ NOTHING = (
     "and calls none, because all its values were already there, or because it does not use TensorFlow."
 )
 _SHOWN = 8
-
-
-@dataclass
-class Fallback:
-    """Operations that asked for one device and got another.
-
-    Attributes
-    ----------
-    requested, assigned : str
-        The device as the user wrote it, and the full name of the one that TensorFlow chose.
-    ops : collections.Counter
-        How many operations of each type.
-    nodes : list of str
-        Their ids.
-    """
-
-    requested: str
-    assigned: str
-    ops: Counter[str] = field(default_factory=Counter)
-    nodes: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Transfer:
-    """What moves from one device to another in one step.
-
-    Attributes
-    ----------
-    source, target : str
-        Full device names.
-    tensors : int
-        Different tensors; TensorFlow sends one only once to a device, whatever the number of its consumers there.
-    bytes : int
-        Size of those whose size is known.
-    unknown : int
-        Tensors whose size is not known.
-    control : int
-        Control edges between the two.
-    """
-
-    source: str
-    target: str
-    tensors: int = 0
-    bytes: int = 0
-    unknown: int = 0
-    control: int = 0
-
-
-@dataclass
-class MemoryPeak:
-    """The highest readings of one device, as in :class:`~jupyter_placement.placement.MemorySample`, in bytes."""
-
-    device: str
-    used: int | None = None
-    total: int | None = None
-    process: int | None = None
-    peak: int | None = None
-
-
-def fallbacks(placement: Placement) -> list[Fallback]:
-    """Group the operations whose assigned device is not what they requested, most first."""
-    found: dict[tuple[str, str], Fallback] = {}
-    refused: dict[tuple[str, str], bool] = {}  # many operations, few pairs
-    for node, data in placement.graph.nodes(data=True):
-        requested, device = data["requested"], data["device"]
-        if device is None:
-            continue
-        pair = (requested, device)
-        if pair not in refused:
-            asked = bool(requested) and parse_device(requested) is not None
-            refused[pair] = asked and not satisfies(device, requested)
-        if refused[pair] or data["reason"] == "fallback":
-            group = found.setdefault(pair, Fallback(requested, device))
-            group.ops[data["op"] or "operation of unknown type"] += 1
-            group.nodes.append(node)
-    return sorted(found.values(), key=lambda group: (-len(group.nodes), group.requested, sort_key(group.assigned)))
-
-
-def transfers(placement: Placement) -> list[Transfer]:
-    """Sum up the transfers by pair of devices, most bytes first."""
-    found: dict[tuple[str, str], Transfer] = {}
-    seen: set[tuple[str, str, str]] = set()
-    nodes = placement.graph.nodes
-    for producer, consumer, data in placement.graph.edges(data=True):
-        if not data["transfer"]:
-            continue
-        source, target = str(nodes[producer]["device"]), str(nodes[consumer]["device"])
-        pair = found.setdefault((source, target), Transfer(source, target))
-        if data["control"]:
-            pair.control += 1
-            continue
-        tensor = (producer, data["tensor"] or "", target)
-        if tensor in seen:
-            continue
-        seen.add(tensor)
-        pair.tensors += 1
-        if data["bytes"] is None:
-            pair.unknown += 1
-        else:
-            pair.bytes += data["bytes"]
-    return sorted(
-        found.values(), key=lambda one: (-one.bytes, -one.tensors, sort_key(one.source), sort_key(one.target))
-    )
-
-
-def memory_peaks(placement: Placement) -> list[MemoryPeak]:
-    """Take the highest readings of each device, host first."""
-    found: dict[str, MemoryPeak] = {}
-    for sample in placement.memory:
-        peak = found.setdefault(sample.device, MemoryPeak(sample.device))
-        for name in ("used", "total", "process", "peak"):
-            value, best = getattr(sample, name), getattr(peak, name)
-            if value is not None and (best is None or value > best):
-                setattr(peak, name, value)
-    return sorted(found.values(), key=lambda one: (one.device != "host", sort_key(one.device), one.device))
+_FINDINGS = 4
 
 
 def nothing_placed(placement: Placement) -> str:
@@ -213,13 +108,14 @@ def memory_name(placement: Placement, device: str) -> str:
 
 
 def summary_text(placement: Placement) -> str:
-    """Say in plain text what ran where: devices, operations, fallbacks, transfers, events, memory.
+    """Say in plain text what ran where: devices, operations, fallbacks, transfers, events, findings, memory.
 
     The lines have no final newline.
     """
     labels = device_labels(placement)
     lines = _operations(placement, labels) if placement.graph else [nothing_placed(placement)]
-    lines += _fallbacks(placement, labels) + _transfers(placement, labels) + _events(placement) + _memory(placement)
+    lines += _fallbacks(placement, labels) + _transfers(placement, labels) + _events(placement)
+    lines += _findings(placement) + _memory(placement)
     if placement.counts.unmatched:
         lines.append(
             f"{plural(placement.counts.unmatched, 'placement line')} of the log (of {placement.counts.lines:,} lines "
@@ -261,14 +157,26 @@ def _fallbacks(placement: Placement, labels: dict[str | None, str]) -> list[str]
 
 def _transfers(placement: Placement, labels: dict[str | None, str]) -> list[str]:
     pairs = transfers(placement)
-    if not pairs:
-        none = str(placement.meta.get("no_edges") or "No transfers between devices")
-        return [none] if len(placement.device_counts()) > 1 else []
-    lines = [f"Transfers between devices: {plural(sum(pair.tensors for pair in pairs), 'tensor')}"]
+    lines = []
+    if pairs:
+        lines.append(f"Transfers between devices: {plural(sum(pair.tensors for pair in pairs), 'tensor')}")
+    elif len(placement.device_counts()) > 1:
+        lines.append(str(placement.meta.get("no_edges") or "No transfers between devices"))
     for pair in pairs:
         facts = [f"{plural(pair.tensors, 'tensor')}, {transfer_size(pair)}"] if pair.tensors else []
         facts += [plural(pair.control, "control edge")] if pair.control else []
-        lines.append(f"  {labels[pair.source]} -> {labels[pair.target]}: {', '.join(facts)}")
+        lines.append(f"  {' -> '.join(pair.ends(labels))}: {', '.join(facts)}")
+    return lines + host_memory_lines(placement)
+
+
+def host_memory_lines(placement: Placement) -> list[str]:
+    """Say how many operations on GPUs have their values in host memory, and what that spares."""
+    count, handed = len(in_host_memory(placement)), handed_over(placement)
+    lines = []
+    if count:
+        lines.append(f"In host memory, although on a GPU: the values of {plural(count, 'operation')}")
+    if handed:
+        lines.append(f"Handed over between devices in host memory, not copied: {plural(handed, 'tensor')}")
     return lines
 
 
@@ -276,6 +184,24 @@ def _events(placement: Placement) -> list[str]:
     if not placement.events:
         return []
     return [f"TensorFlow said ({len(placement.events):,}):", *(f"  {event.message}" for event in placement.events)]
+
+
+def findings_to_tell(placement: Placement) -> list[Finding]:
+    """List the findings that an output tells which tells events and transfers anyway, most important first."""
+    return [one for one in placement.findings() if one.kind not in ("error", "transfers", "host_memory")]
+
+
+def _findings(placement: Placement) -> list[str]:
+    found = findings_to_tell(placement)
+    if not found:
+        return []
+    lines = [f"Findings ({len(found):,}), most important first:"]
+    for one in found[:_FINDINGS]:
+        where = f" ({one.where(1)})" if one.sources else ""
+        lines.append(f"  {one.message.removesuffix('.')}{where}. {one.remedy}".rstrip())
+    if len(found) > _FINDINGS:
+        lines.append(f"  and {len(found) - _FINDINGS:,} more: placement.findings()")
+    return lines
 
 
 def _memory(placement: Placement) -> list[str]:
@@ -294,3 +220,24 @@ def _memory(placement: Placement) -> list[str]:
                 f"this process {readable_bytes(one.process)}"
             )
     return lines
+
+
+__all__ = [
+    "NOTHING",
+    "Fallback",
+    "MemoryPeak",
+    "Transfer",
+    "device_labels",
+    "fallbacks",
+    "findings_to_tell",
+    "host_memory_lines",
+    "memory_name",
+    "memory_peaks",
+    "nothing_placed",
+    "plural",
+    "readable_bytes",
+    "some_names",
+    "summary_text",
+    "transfer_size",
+    "transfers",
+]

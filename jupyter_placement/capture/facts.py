@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
+from jupyter_placement.capture.host_memory import HostMemory
 from jupyter_placement.capture.kernels import kernel_rows, no_gpu_kernels_note
 from jupyter_placement.capture.signatures import Signatures
-from jupyter_placement.devices import device_type
-from jupyter_placement.kernel_table import KernelRow, kernel_for, signature
+from jupyter_placement.kernel_table import KernelRow, signature
 from jupyter_placement.placement import Placement
 
 _ABOUT_GPUS = (
@@ -71,8 +71,7 @@ class PlacementFacts:
         self._graphs: dict[str, dict[str, Any]] = {}
         self._existing: list[str] = []
         self._copies: dict[str, str] = {}
-        self._host_outputs: dict[str, set[int]] = {}
-        self._host_inputs: dict[str, set[int]] = {}
+        self._memory = HostMemory(placement.graph)
 
     def add_graph(self, label: str, graph: CapturedGraph) -> None:
         """Note how a graph was placed."""
@@ -133,41 +132,11 @@ class PlacementFacts:
         known = self._types.setdefault(key, types)
         if known != types:
             self._types_of[node] = types
-        self._mark_host_memory(node, data, signatures, types)
+        self._memory.add_node(node, self._kernels[op], signatures, types, self._inputs(node))
 
     def _inputs(self, node: str) -> list[str | None]:
         edges = self._graph.in_edges(node, keys=True, data=True)
         return [kind for _, kind in sorted((key, edge["dtype"]) for *_, key, edge in edges if not edge["control"])]
-
-    def _mark_host_memory(self, node: str, data: Any, signatures: Signatures, types: dict[str, Any]) -> None:
-        kind = device_type(data["device"]) if data["device"] else None
-        rows = self._kernels[data["op"]]
-        if kind is None or kind == "CPU" or rows is None:
-            return
-        row = kernel_for(rows, types, kind)
-        if row is None or not row["host"]:
-            return
-        count = len(data["dtype"]) if isinstance(data["dtype"], list) else int(data["dtype"] is not None)
-        outputs = signatures.output_names(data["op"], types, count)
-        inputs = signatures.input_names(data["op"], types, len(self._inputs(node)))
-        self._host_outputs[node] = {index for index, name in enumerate(outputs) if name in row["host"]}
-        self._host_inputs[node] = {index for index, name in enumerate(inputs) if name in row["host"]}
-        if count and len(self._host_outputs[node]) == count:
-            data["memory"] = "host"
-
-    def _mark_edges(self) -> None:
-        """Mark the tensors that stay in host memory all the way although an end of theirs is on no CPU."""
-        if not self._host_inputs:
-            return
-        on_cpu = {node for node, data in self._graph.nodes(data=True) if device_type(data["device"] or "") == "CPU"}
-        for producer, consumer, key, edge in self._graph.edges(keys=True, data=True):
-            if edge["control"] or (producer in on_cpu and consumer in on_cpu):
-                continue
-            output = int((edge["tensor"] or ":0").rpartition(":")[2])
-            given = producer in on_cpu or output in self._host_outputs.get(producer, ())
-            taken = consumer in on_cpu or key in self._host_inputs.get(consumer, ())
-            if given and taken:
-                edge["memory"] = "host"
 
     def finish(self, lines: Sequence[str] = ()) -> None:
         """Put the facts into the Placement.
@@ -177,7 +146,7 @@ class PlacementFacts:
         lines : sequence of str
             What else TensorFlow logged.
         """
-        self._mark_edges()
+        self._memory.mark_edges()
         self._meta["kernels"] = {op: rows for op, rows in sorted(self._kernels.items()) if rows is not None}
         self._meta["explain"] = {
             "graphs": self._graphs,

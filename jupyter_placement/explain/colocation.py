@@ -11,7 +11,7 @@ from typing import Any
 
 from jupyter_placement.devices import parse_device
 from jupyter_placement.explain.requests import OPEN, Group, compatible, intersection, matches, merged, overridden, rank
-from jupyter_placement.kernel_table import signature, supported_types
+from jupyter_placement.kernel_table import signature, supported_types, types_taken
 from jupyter_placement.placement import Placement
 
 ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
@@ -104,10 +104,22 @@ class Colocation:
         key = (node if own is not None else signature(self.graph, node), data["op"])
         found = self._supported.get(key)
         if found is None:
-            types = own if own is not None else self._facts.get("types", {}).get(key[0], {})
-            found = supported_types(self._kernels.get(data["op"]), types, self.device_kinds)
-            self._supported[key] = found
+            found = self._supported[key] = supported_types(
+                self._kernels.get(data["op"]), self.types(node), self.device_kinds
+            )
         return found
+
+    def types(self, node: str) -> dict[str, Any]:
+        """Return the type attributes of a node that some kernel of its operation asks about."""
+        own = self._facts.get("types_of", {}).get(node)
+        found: dict[str, Any] = (
+            own if own is not None else self._facts.get("types", {}).get(signature(self.graph, node), {})
+        )
+        return found
+
+    def types_taken(self, node: str, kind: str) -> dict[str, list[str]]:
+        """Return the types with which a device type has a kernel for a node's operation, by attribute."""
+        return types_taken(self._kernels.get(self.graph.nodes[node]["op"]) or [], self.types(node), kind)
 
     def _build(self) -> None:
         inside = set(self.nodes)
@@ -158,18 +170,6 @@ class Colocation:
         data = self.graph.nodes[argument] if argument in self.graph else {}
         device: str | None = data.get("device")
         return device if data.get("op") in ARGUMENTS else None
-
-    def result_of(self, node: str) -> str | None:
-        """Return the node that a function's result is put beside: its producer, or what an Identity hands on."""
-        seen: set[str] = set()
-        producer = next(iter(self.producers(node)), None)
-        while producer is not None and producer not in seen:
-            seen.add(producer)
-            decided = self.requested(producer) or self.assigned(producer) or self.links.get(producer)
-            if decided or self.graph.nodes[producer]["op"] != "Identity":
-                return producer
-            producer = next(iter(self.producers(producer)), None)
-        return None
 
     def makes_resource(self, node: str) -> bool:
         """Tell whether a node makes a variable or another resource: its own request is then not overridden."""

@@ -1,24 +1,29 @@
-"""What moves between devices, there and back, and twice."""
+"""What moves between devices, and between host memory and a device's own; there and back, and twice."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import networkx as nx
 
+from jupyter_placement.devices import device_type
+from jupyter_placement.explain.placer import RESULTS
 from jupyter_placement.placement import Placement
-from jupyter_placement.summary import plural, readable_bytes, some_names, transfer_size, transfers
+from jupyter_placement.summary import device_labels, plural, readable_bytes, some_names, transfer_size, transfers
+from jupyter_placement.sums import HOST_MEMORY, sent_once
 
 _SHORT_STAY = 8
 _VALUES = frozenset({"ReadVariableOp", "Identity", "_Arg"})
 # kind, message, remedy, nodes, count, bytes
 Movement = tuple[str, str, str, list[str], int, int | None]
+_Edges = list[tuple[str, str, Any]]
 
 
 def movement_findings(placement: Placement) -> list[Movement]:
     """Return findings on what moves between devices."""
-    moving = [
+    moving: _Edges = [
         (producer, consumer, data)
         for producer, consumer, data in placement.graph.edges(data=True)
         if data["transfer"] and not data["control"]
@@ -28,88 +33,140 @@ def movement_findings(placement: Placement) -> list[Movement]:
     return [*_pairs(placement, moving), *_ping_pong(placement, moving), *_twice(placement, moving)]
 
 
-def _pairs(placement: Placement, moving: list[tuple[str, str, Any]]) -> list[Movement]:
-    graph = placement.graph.nodes
+def _pairs(placement: Placement, moving: _Edges) -> list[Movement]:
+    graph, labels = placement.graph.nodes, device_labels(placement)
+    by_pair: dict[tuple[str, str, str], _Edges] = {}
+    for producer, consumer, data in moving:
+        source, target = graph[producer]["device"], graph[consumer]["device"]
+        key = (source, target, data["memory"] if source == target else "")
+        by_pair.setdefault(key, []).append((producer, consumer, data))
     found: list[Movement] = []
     for pair in transfers(placement):
         if not pair.tensors:
             continue
-        edges = [
-            (producer, data)
-            for producer, consumer, data in moving
-            if graph[producer]["device"] == pair.source and graph[consumer]["device"] == pair.target
-        ]
-        in_host = len({data["tensor"] for _, data in edges if data.get("memory") == "host"})
         sizes: Counter[str] = Counter()
-        for producer, data in edges:
+        for producer, _, data in by_pair[pair.source, pair.target, pair.memory]:
             sizes[producer] = max(sizes[producer], data["bytes"] or 0)
         largest = [f"{graph[node]['name']} ({readable_bytes(size)})" for node, size in sizes.most_common(3) if size]
-        message = (
-            f"{plural(pair.tensors, 'tensor')} ({transfer_size(pair)}) move from {placement.short(pair.source)} to "
-            f"{placement.short(pair.target)} in each step"
-        )
-        message += f"; {in_host:,} of them stay in host memory" if in_host else ""
+        source, target = pair.ends(labels)
+        moves = "moves" if pair.tensors == 1 else "move"
+        what = f"{plural(pair.tensors, 'tensor')} ({transfer_size(pair)})"
+        message = f"{what} {moves} from {source} to {target} in each step"
         message += f". The largest: {', '.join(largest)}." if largest else "."
-        advice = "Put the operations that use a tensor on the device that makes it, or move less and earlier."
+        if pair.memory:
+            advice = "int32 values are made and used in host memory: for arithmetic on the GPU use float32 or int64."
+        else:
+            advice = "Put the operations that use a tensor on the device that makes it, or move less and earlier."
         nodes = [node for node, _ in sizes.most_common()]
         found.append(("transfers", message, advice, nodes, pair.tensors, pair.bytes or None))
     return found
 
 
-def _ping_pong(placement: Placement, moving: list[tuple[str, str, Any]]) -> list[Movement]:
-    """Find the few operations that a tensor goes to another device for, and comes back from."""
+def _ping_pong(placement: Placement, moving: _Edges) -> list[Movement]:
+    """Find the few operations that a tensor goes to another device for, or to host memory, and comes back from."""
     graph = placement.graph.nodes
+    across = [
+        edge
+        for edge in moving
+        if graph[edge[0]]["device"] != graph[edge[1]]["device"] and graph[edge[1]]["op"] not in RESULTS
+    ]
+    within = [edge for edge in moving if graph[edge[0]]["device"] == graph[edge[1]]["device"]]
+    near = [
+        (producer, consumer)
+        for producer, consumer, data in placement.graph.edges(data=True)
+        if not data["control"]
+        and graph[producer]["device"] == graph[consumer]["device"]
+        and not data["transfer"]
+        and graph[producer]["op"] not in _VALUES
+    ]
+    in_host = [pair for pair in near if all(graph[node]["memory"] == "host" for node in pair)]
+    found = []
+    for edges, neighbours, away in ((across, near, ""), (within, in_host, HOST_MEMORY)):
+        found += _stays(placement, edges, neighbours, away)
+    return found
+
+
+def _stays(placement: Placement, edges: _Edges, near: Iterable[tuple[str, str]], where: str) -> list[Movement]:
+    graph, labels = placement.graph.nodes, device_labels(placement)
     into: dict[str, set[str]] = {}
     out: dict[str, set[str]] = {}
     size: Counter[str] = Counter()
-    for producer, consumer, data in moving:
+    for producer, consumer, data in edges:
         into.setdefault(consumer, set()).add(graph[producer]["device"])
         out.setdefault(producer, set()).add(graph[consumer]["device"])
         size[consumer] += data["bytes"] or 0
         size[producer] += data["bytes"] or 0
-    near: nx.Graph[str] = nx.Graph()
-    near.add_nodes_from({*into, *out})
-    for producer, consumer, data in placement.graph.edges(data=True):
-        if not data["control"] and not data["transfer"] and graph[producer]["op"] not in _VALUES:
-            near.add_edge(producer, consumer)
+    together: nx.Graph[str] = nx.Graph(near)
+    together.add_nodes_from({*into, *out})
     groups: dict[tuple[str, str], list[list[str]]] = {}
-    for members in nx.connected_components(near):
+    for members in nx.connected_components(together):
         if len(members) > _SHORT_STAY:
             continue
         there_and_back = {home for one in members for home in into.get(one, ())} & {
             home for one in members for home in out.get(one, ())
         }
         for home in there_and_back:
-            away = graph[next(iter(members))]["device"]
+            other = graph[next(iter(members))]["device"]
+            if device_type(home) == "CPU" and device_type(other) != "CPU":
+                continue  # that is what a GPU is for
+            away = where or labels[other]
             groups.setdefault((home, away), []).append(sorted(members))
     found: list[Movement] = []
     for (home, away), stays in groups.items():
         nodes = [node for stay in stays for node in stay]
         names = some_names([graph[node]["name"] for node in nodes], 4)
-        there, back = placement.short(home), placement.short(away)
-        message = f"{plural(len(stays), 'time')} a tensor goes from {there} to {back} and back for {names}."
+        there = labels[home]
+        times = "A" if len(stays) == 1 else f"{len(stays):,} times a"
+        message = f"{times} tensor goes from {there} to {away} and back for {names}."
         advice = f"Put these operations on {there} too, or leave the device to TensorFlow."
+        if where:
+            advice = f"Use a dtype that {there} computes with in its own memory: float32 or int64, not int32."
         found.append(("ping_pong", message, advice, nodes, len(stays), sum(size[node] for node in nodes) or None))
     return found
 
 
-def _twice(placement: Placement, moving: list[tuple[str, str, Any]]) -> list[Movement]:
-    """Find variables whose value is read several times and sent to one device each time."""
-    graph = placement.graph
-    sent: dict[tuple[str, str], dict[str, int]] = {}
+def _twice(placement: Placement, moving: _Edges) -> list[Movement]:
+    """Find values that are sent to one device more than once.
+
+    A tensor with many consumers on a device is sent there once (twice where only some want it in host memory). A
+    variable is sent once for each operation that reads it, and a tensor once for each Identity that hands it on.
+    """
+    graph, labels = placement.graph, device_labels(placement)
+    sent: dict[tuple[str, str, str], dict[tuple[str, str, str, bool], int]] = {}
     for producer, consumer, data in moving:
-        if graph.nodes[producer]["op"] == "ReadVariableOp":
-            maker = next(iter(graph.predecessors(producer)), None)
-            if maker is not None:
-                key = (maker, graph.nodes[consumer]["device"])
-                sent.setdefault(key, {})[producer] = data["bytes"] or 0
+        target = graph.nodes[consumer]["device"]
+        key = sent_once(producer, target, data)
+        sent.setdefault((*_origin(graph, producer, key[1]), target), {})[key] = data["bytes"] or 0
     found: list[Movement] = []
-    for (maker, target), reads in sent.items():
-        if len(reads) > 1:
-            message = (
-                f"The value of {graph.nodes[maker]['name']} is read {len(reads):,} times and sent to "
-                f"{placement.short(target)} each time."
-            )
+    for (origin, _, target), times in sent.items():
+        if len(times) < 2:
+            continue
+        nodes = list(dict.fromkeys(producer for producer, *_ in times))
+        name, where = graph.nodes[origin]["name"], labels[target]
+        advice = "Hand it on once (tf.identity under tf.device of that device) and use that value."
+        if any(graph.nodes[node]["op"] == "ReadVariableOp" for node in nodes):
+            message = f"The value of {name} is read {len(times):,} times and sent to {where} each time."
             advice = "Read the variable once (tf.identity under tf.device) and use that value."
-            found.append(("sent_twice", message, advice, list(reads), len(reads), sum(reads.values()) or None))
+        elif len(nodes) == 1:
+            message = f"The value of {name} is sent to {where} twice: into its memory, and into host memory."
+            advice = "Cast it to int32 for the operations that want it in host memory before it is sent."
+        else:
+            message = f"The value of {name} is sent to {where} {len(times):,} times, once by each Identity."
+        found.append(("sent_twice", message, advice, nodes, len(times), sum(times.values()) or None))
     return found
+
+
+def _origin(graph: Any, producer: str, tensor: str) -> tuple[str, str]:
+    """Return where a value comes from: the variable that is read, or the tensor that identities hand on."""
+    output = tensor.rpartition(":")[2]
+    seen = {producer}
+    while graph.nodes[producer]["op"] in ("Identity", "ReadVariableOp"):
+        edge = next((one for one in graph.in_edges(producer, keys=True, data=True) if one[2] == 0), None)
+        if edge is None or edge[0] in seen or edge[3]["transfer"]:
+            break
+        read = graph.nodes[producer]["op"] == "ReadVariableOp"
+        producer, output = edge[0], (edge[3]["tensor"] or ":0").rpartition(":")[2]
+        seen.add(producer)
+        if read:
+            break
+    return producer, output

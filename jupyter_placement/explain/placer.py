@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jupyter_placement.devices import DeviceSpec
-from jupyter_placement.explain.colocation import ARGUMENTS, Colocation
+from jupyter_placement.explain.colocation import Colocation
 from jupyter_placement.explain.requests import OPEN, Group, matches, rank
 
 RESULTS = frozenset({"_Retval", "_DeviceRetval"})
@@ -98,6 +98,18 @@ class Placer(Colocation):
             follows = next(iter(behind)) if len(behind) == 1 else None
             assign(node, follows if follows in possible and follows is not None else possible[0])
         return assigned
+
+    def result_of(self, node: str) -> str | None:
+        """Return the node that a function's result is put beside: its producer, or what an Identity hands on."""
+        seen: set[str] = set()
+        producer = next(iter(self.producers(node)), None)
+        while producer is not None and producer not in seen:
+            seen.add(producer)
+            decided = self.requested(producer) or self.assigned(producer) or self.links.get(producer)
+            if decided or self.graph.nodes[producer]["op"] != "Identity":
+                return producer
+            producer = next(iter(self.producers(producer)), None)
+        return None
 
     def hands_on(self, node: str) -> bool:
         """Tell whether the placer puts a node beside its input: an Identity between two that ask for the same.

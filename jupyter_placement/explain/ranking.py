@@ -11,7 +11,7 @@ from jupyter_placement.devices import device_type
 from jupyter_placement.explain.hardware import cards_not_used
 from jupyter_placement.explain.movement import movement_findings
 from jupyter_placement.explain.rules import Rules
-from jupyter_placement.explain.sentences import remedy
+from jupyter_placement.explain.sentences import remedy, with_types
 from jupyter_placement.placement import Placement
 from jupyter_placement.summary import plural, some_names
 
@@ -135,8 +135,8 @@ def _by_rule(rules: Rules) -> list[Finding]:
         if rule.name == "no_such_device":
             groups.setdefault((rule.name, data["requested"]), []).append(node)
         elif rule.name == "no_kernel":
-            dtype = data["dtype"] if isinstance(data["dtype"], str) else ", ".join(map(str, data["dtype"] or ()))
-            groups.setdefault((rule.name, data["requested"], data["op"], dtype), []).append(node)
+            key = (rule.name, data["requested"], data["op"], with_types(rule.facts))
+            groups.setdefault(key, []).append(node)
         elif rule.name == "overridden":
             groups.setdefault((rule.name, data["requested"], rule.facts["decider"]), []).append(node)
     return [_rule_finding(rules, key, nodes) for key, nodes in groups.items()]
@@ -152,8 +152,9 @@ def _rule_finding(rules: Rules, key: tuple[Any, ...], nodes: list[str]) -> Findi
         listed = some_names([f"{count:,} {op}" for op, count in ops.most_common()], 6)
         message = f"{asked}, and there is no such device: {listed}."
     elif kind == "no_kernel":
-        types = f" with {key[3]}" if key[3] else ""
-        message = f"{asked} and got {got}: {key[2]}{types} has no kernel for {device_type(requested) or 'that device'}."
+        message = (
+            f"{asked} and got {got}: {key[2]}{key[3]} has no kernel for {device_type(requested) or 'that device'}."
+        )
     else:
         name = graph[key[2]]["name"] if key[2] in graph else key[2]
         message = f"{asked} and got {got}: TensorFlow must keep it with {name}, which decides."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_placement.devices import parse_device, satisfies
+from jupyter_placement.devices import device_type, parse_device, satisfies
 from jupyter_placement.explain.colocation import ARGUMENTS
 from jupyter_placement.explain.placer import METADATA, RESULTS, Placer, is_generator
 from jupyter_placement.explain.requests import OPEN
@@ -167,8 +167,13 @@ class Rules:
             return Rule("no_such_device", {"requested": requested})
         kinds = placer.supported(node)
         if all(_kind(name) not in kinds for name in there):
-            return Rule("no_kernel", {"requested": requested, "kinds": list(kinds)})
+            return self._no_kernel(node, requested, list(kinds))
         return Rule("overridden", {"requested": requested, **self._group(node)})
+
+    def _no_kernel(self, node: str, requested: str, kinds: list[str]) -> Rule:
+        placer = self.placer(node)
+        types, taken = placer.types(node), placer.types_taken(node, device_type(requested) or "")
+        return Rule("no_kernel", {"requested": requested, "kinds": kinds, "types": types, "takes": taken})
 
     def _free(self, node: str, data: dict[str, Any]) -> Rule:
         device, placer = data["device"], self.placer(node)
@@ -258,7 +263,7 @@ class Rules:
             if not there:
                 return Rule("no_such_device", {"requested": requested})
             if all(_kind(name) not in kinds for name in there):
-                return Rule("no_kernel", {"requested": requested, "kinds": list(kinds)})
+                return self._no_kernel(node, requested, list(kinds))
             return Rule("unknown")
         first = next(iter(placer.free_devices(node)), None)
         if device == first:

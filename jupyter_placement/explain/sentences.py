@@ -24,6 +24,10 @@ def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
     op = f" ({data['op']})" if data["op"] else ""
     where = f"is on {short(data['device'])}" if data["device"] is not None else "was never placed"
     text = f"{data['name']}{op} {where}: {_WHY[rule.name](rules, node, data, facts)}"
+    if data["memory"] == "host" and data["device"] is not None and device_type(data["device"]) != "CPU":
+        text += (
+            f" What it makes is in host memory all the same: its kernel for {device_type(data['device'])} wants that."
+        )
     other = facts.get("otherwise")
     if other is not None:
         what = "Without that" if rule.name == "colocated" else "Without that request"
@@ -43,7 +47,9 @@ def remedy(rule: Rule) -> str:
         )
     if rule.name == "no_kernel":
         kind = device_type(facts["requested"]) or "that device"
-        return f"Use a dtype or an operation with a kernel for {kind} (jupyter_placement.kernels), or pin it elsewhere."
+        if not facts.get("takes"):
+            return f"Use an operation with a kernel for {kind} (jupyter_placement.kernels), or pin it elsewhere."
+        return f"Cast to a type with a kernel for {kind} (jupyter_placement.kernels), or pin it elsewhere."
     if rule.name == "overridden":
         if facts["because"] == "conflict":
             return f"Ask for the same device for it and {facts['decider']}."
@@ -96,10 +102,22 @@ def _overridden(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> st
 
 def _no_kernel(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
     asked = device_type(data["requested"]) or "that device"
-    dtype = data["dtype"]
-    types = f" with {dtype if isinstance(dtype, str) else ', '.join(map(str, dtype))}" if dtype else ""
     kinds = ", ".join(facts["kinds"]) or "no device here"
-    return f"it asked for {data['requested']}, but {data['op']}{types} has no kernel for {asked}; it has for {kinds}."
+    text = (
+        f"it asked for {data['requested']}, but {data['op']}{with_types(facts)} has no kernel for {asked}; it has for"
+    )
+    text += f" {kinds}."
+    for attribute, taken in facts.get("takes", {}).items():
+        text += f" For {asked} there are kernels with {attribute} {some_names(taken, 6)}."
+    return text
+
+
+def with_types(facts: dict[str, Any]) -> str:
+    """Name the types of the attributes that keep an operation off a device type, or all there are."""
+    types = facts.get("types", {})
+    keys = [key for key in facts.get("takes", {}) if key in types] or list(types)
+    shown = [value if isinstance(value, str) else ", ".join(value) for value in (types[key] for key in keys)]
+    return f" with {', '.join(dict.fromkeys(shown))}" if shown else ""
 
 
 def _no_such_device(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from jupyter_placement.layout.scopes import Scope, ScopeTree
+from jupyter_placement.sums import sent_once
 
 
 @dataclass(slots=True)
@@ -27,8 +28,10 @@ class Totals:
         Tensors that change device.
     transfer_bytes, transfer_unknown : int
         As ``bytes`` and ``unknown``, of the transfers.
+    host : int
+        Tensors that stay in host memory, although an end of them is on no CPU.
     pairs : dict
-        Transfers by producer's and consumer's device.
+        Transfers by producer's and consumer's device, and by the direction of a copy within one device.
     names : list of str
         The first few tensors.
     """
@@ -40,7 +43,8 @@ class Totals:
     transfers: int = 0
     transfer_bytes: int = 0
     transfer_unknown: int = 0
-    pairs: dict[tuple[str, str], int] = field(default_factory=dict)
+    host: int = 0
+    pairs: dict[tuple[str, str, str], int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
 
 
@@ -56,14 +60,14 @@ def total(tree: ScopeTree, edges: Iterable[int]) -> Totals:
     """Sum up edges; a tensor with several consumers on one device counts once."""
     found = Totals()
     devices = tree.devices
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[str, str, str, bool]] = set()
     for index in edges:
         producer, consumer, data = tree.edges[index]
         if data["control"]:
             found.control += 1
             continue
         target = devices[consumer] or ""
-        tensor = (producer, data["tensor"] or "", target)
+        tensor = sent_once(producer, target, data)
         if tensor in seen:
             continue
         seen.add(tensor)
@@ -71,13 +75,15 @@ def total(tree: ScopeTree, edges: Iterable[int]) -> Totals:
         found.tensors += 1
         found.bytes += size or 0
         found.unknown += size is None
+        found.host += data.get("memory") == "host"
         if len(found.names) < 4:
             found.names.append(data["tensor"] or producer)
         if data["transfer"]:
             found.transfers += 1
             found.transfer_bytes += size or 0
             found.transfer_unknown += size is None
-            pair = (devices[producer] or "", target)
+            source = devices[producer] or ""
+            pair = (source, target, data["memory"] if source == target else "")
             found.pairs[pair] = found.pairs.get(pair, 0) + 1
     return found
 

@@ -34,6 +34,8 @@ class Scope:
         Operations in it, at any depth.
     devices : dict
         How many of those each device holds (``None``: never placed).
+    host : int
+        How many of those are on another device than a CPU and have their values in host memory.
     links : dict
         For each pair of children with edges from one to the other, the indices of those edges in
         :attr:`ScopeTree.edges`.
@@ -48,6 +50,7 @@ class Scope:
     nodes: list[str] = field(default_factory=list)
     size: int = 0
     devices: dict[str | None, int] = field(default_factory=dict)
+    host: int = 0
     links: dict[tuple[Scope | str, Scope | str], list[int]] = field(default_factory=dict)
 
     def ancestors(self) -> Iterator[Scope]:
@@ -79,6 +82,8 @@ class ScopeTree:
         Producer, consumer and attributes of each edge.
     devices : dict
         The device of each operation, by its id.
+    host : set
+        Ids of the operations on another device than a CPU whose values are in host memory.
     totals : dict
         What the lines drawn before stand for, by their ends, so that each is summed up once.
     splits : dict
@@ -93,6 +98,7 @@ class ScopeTree:
     home: dict[str, Scope] = field(default_factory=dict)
     edges: list[tuple[str, str, dict[str, Any]]] = field(default_factory=list)
     devices: dict[str, str | None] = field(default_factory=dict)
+    host: set[str] = field(default_factory=set)
     totals: dict[tuple[Scope | str, Scope | str], Totals] = field(default_factory=dict)
     splits: dict[tuple[Scope | str, Scope | str, int], dict[Scope | str, list[int]]] = field(default_factory=dict)
     labels: dict[str | None, str] = field(default_factory=dict)

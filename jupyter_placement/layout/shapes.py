@@ -29,6 +29,8 @@ class Box:
         Operations that it stands for.
     devices : list of (str or None, int)
         Operations by device, in the devices' order, never-placed ones last.
+    host : int
+        Operations on another device than a CPU whose values are in host memory.
     """
 
     kind: str
@@ -42,6 +44,14 @@ class Box:
     depth: int = 0
     size: int = 1
     devices: list[tuple[str | None, int]] = field(default_factory=list)
+    host: int = 0
+
+    @property
+    def about_host(self) -> str:
+        """What is written behind the device or the size: that values are in host memory."""
+        if not self.host:
+            return ""
+        return " · host" if self.kind == "node" else f" · {self.host:,} host"
 
 
 @dataclass(slots=True)
@@ -57,6 +67,15 @@ class Link:
     totals : Totals
         The edges that it stands for.
     """
+
+    @property
+    def kind(self) -> str:
+        """Return how it is drawn: ``transfers``, ``host`` (all of it stays in host memory), ``edges``, ``control``."""
+        if self.totals.transfers:
+            return "transfers"
+        if self.totals.tensors:
+            return "host" if self.totals.host == self.totals.tensors else "edges"
+        return "control"
 
     source: int
     target: int

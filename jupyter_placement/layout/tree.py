@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jupyter_placement.layout.fold import fold
 from jupyter_placement.layout.scopes import Scope, ScopeTree
 from jupyter_placement.summary import device_labels
+from jupyter_placement.sums import in_host_memory
 
 if TYPE_CHECKING:
     from jupyter_placement.placement import Placement
@@ -40,6 +41,7 @@ def scope_tree(placement: Placement, max_children: int = MAX_CHILDREN) -> ScopeT
     tree = ScopeTree(placement, Scope("", "", "root"), labels=device_labels(placement))
     with _no_collection():
         tree.devices.update((node, data["device"]) for node, data in placement.graph.nodes(data=True))
+        tree.host.update(in_host_memory(placement))
         _place_nodes(tree)
         for scope in [tree.root, *tree.scopes.values()]:
             fold(tree, scope, max_children)
@@ -111,7 +113,7 @@ def _make_scopes(tree: ScopeTree, known: dict[tuple[str, str], Scope], graph: st
 
 def _count(tree: ScopeTree) -> None:
     """Count the operations of each scope and the devices that they are on; give folds their right depth."""
-    device_of = tree.devices
+    device_of, host = tree.devices, tree.host
     order = [tree.root]
     for scope in order:  # grows while it is read: parents come before their children
         for child in scope.scopes:
@@ -122,9 +124,11 @@ def _count(tree: ScopeTree) -> None:
         for node in scope.nodes:
             device = device_of[node]
             devices[device] = devices.get(device, 0) + 1
+            scope.host += node in host
         for child in scope.scopes:
             for device, count in child.devices.items():
                 devices[device] = devices.get(device, 0) + count
+            scope.host += child.host
         scope.size = sum(devices.values())
 
 

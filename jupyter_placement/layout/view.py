@@ -154,9 +154,13 @@ def _arrange(tree: ScopeTree, scope: Scope, shown: set[Scope], frames: dict[Scop
 def _box(tree: ScopeTree, item: Scope | str, x: float, y: float, width: float, height: float, depth: int) -> Box:
     label = tree.label(item)
     if isinstance(item, str):
-        return Box("node", item, label, x, y, width, height, depth=depth, devices=[(tree.devices[item], 1)])
+        box = Box("node", item, label, x, y, width, height, depth=depth, devices=[(tree.devices[item], 1)])
+        box.host = int(item in tree.host)
+        return box
     devices = sorted(item.devices.items(), key=lambda one: (one[0] is None, sort_key(one[0] or "")))
-    return Box(item.kind, item.path, label, x, y, width, height, depth=depth, size=item.size, devices=devices)
+    box = Box(item.kind, item.path, label, x, y, width, height, depth=depth, size=item.size, devices=devices)
+    box.host = item.host
+    return box
 
 
 def _links(

@@ -8,10 +8,17 @@ from html import escape
 from typing import Any
 
 from jupyter_placement.colors import DeviceStyle
+from jupyter_placement.devices import device_type
 from jupyter_placement.layout import Box, Link, ScopeTree, View
 from jupyter_placement.summary import plural, readable_bytes
+from jupyter_placement.sums import HOST_MEMORY, copy_ends
 
 _ENDS = 25
+_COPIES = {
+    "host": "stays in host memory",
+    "to_host": "copied to host memory",
+    "to_device": "copied from host memory to the device",
+}
 
 
 def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
@@ -26,7 +33,7 @@ def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
         ("reason", data["reason"]),
         ("dtype", shown(data["dtype"])),
         ("shape", shown(data["shape"])),
-        ("memory", f"{data['memory']} memory"),
+        ("memory", _where(data)),
         ("graph", data["graph"] or "-"),
         ("source", f"{source[0]}, line {source[1]}" if source else "not known"),
     ]
@@ -35,6 +42,16 @@ def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
     if data["duration"] is not None:
         facts.append(("duration", f"{1e6 * data['duration']:,.0f} µs"))
     return facts
+
+
+def _where(data: dict[str, Any]) -> str:
+    if data["device"] is None:
+        return "not known"
+    if device_type(data["device"]) == "CPU":
+        return HOST_MEMORY
+    if data["memory"] == "host":
+        return f"{HOST_MEMORY}: its values are not on the {device_type(data['device'])}"
+    return "the device's own"
 
 
 def shown(value: Any) -> str:
@@ -60,14 +77,15 @@ def node_hover(tree: ScopeTree, node: str) -> str:
     graph = tree.placement.graph
     name = str(graph.nodes[node]["name"])
     lines = [f"<b>{_plotly(name, 90)}</b>"]
-    lines += [f"{key}: {_plotly(value, 70)}" for key, value in node_facts(tree, node) if key not in ("graph", "memory")]
+    hidden = ("graph",) if node in tree.host else ("graph", "memory")
+    lines += [f"{key}: {_plotly(value, 70)}" for key, value in node_facts(tree, node) if key not in hidden]
     lines.append(f"{plural(graph.in_degree(node), 'input')}, {plural(graph.out_degree(node), 'output')}")
     return "<br>".join(lines)
 
 
 def scope_hover(tree: ScopeTree, box: Box) -> str:
     """Write a scope's operations by device for the pointer."""
-    lines = [f"<b>{_plotly(box.key, 90)}</b>", plural(box.size, "operation")]
+    lines = [f"<b>{_plotly(box.key, 90)}</b>", plural(box.size, "operation") + box.about_host]
     for device, count in box.devices[:12]:
         lines.append(f"{_plotly(tree.labels[device], 60)}: {count:,}")
     lines.append("click to close" if box.opened else "click to open")
@@ -174,8 +192,11 @@ def _link_lines(tree: ScopeTree, link: Link) -> list[str]:
     if totals.transfers:
         moved = size(totals.transfer_bytes, totals.transfer_unknown, totals.transfers)
         lines.append(f"transfers between devices: {totals.transfers:,}, {moved}")
-        pairs = sorted(totals.pairs.items(), key=lambda one: -one[1])[:6]
-        lines += [f"{labels[source]} → {labels[target]}: {count:,}" for (source, target), count in pairs]
+        for (source, target, memory), count in sorted(totals.pairs.items(), key=lambda one: -one[1])[:6]:
+            ends = copy_ends(labels[source], memory) if memory else (labels[source], labels[target])
+            lines.append(f"{' → '.join(ends)}: {count:,}")
+    if totals.host:
+        lines.append(f"stay in host memory, nothing is copied: {totals.host:,}")
     if totals.names:
         lines.append(", ".join(totals.names) + (", …" if totals.tensors > len(totals.names) else ""))
     return lines
@@ -194,6 +215,8 @@ def _ends(
             facts.append(readable_bytes(data["bytes"]))
         mark = swatch(styles[device]) if device is not None else ""
         moved = '<span class="jpp-moved">transfer</span> ' if data["transfer"] else ""
+        if data.get("memory", "device") != "device":
+            facts.append(_COPIES[data["memory"]])
         text = escape(f"{', '.join(facts)}; {tree.labels[device]}")
         items.append(
             f"<li>{escape(key)}: <code>{escape(str(other['name']))}</code><br>{moved}{mark}"

@@ -49,12 +49,16 @@ def empty_figure(styles: dict[str, DeviceStyle]) -> tuple[list[dict[str, Any]], 
         _area("frames", "rgba(128, 128, 128, 0.10)", rgb(FRAME)),
         _lines("chosen edges", "rgba(31, 111, 235, 0.55)", 6, "solid"),
         _lines("control", rgb(EDGE), 1, "dot"),
+        _lines("host", rgb(EDGE), 1.2, "10px,4px"),
         _lines("edges", rgb(EDGE), 1.2, "solid"),
         _lines("transfers", TRANSFER, 2.4, "6px,3px"),
         _area("scopes", rgb(CARD), rgb(FRAME)),
     ]
     for name, style in _with_unplaced(styles):
         traces.append(_area(f"nodes {name}", style.fill, rgb(FRAME)))
+        host = _area(f"host {name}", "rgba(0,0,0,0)", style.text)
+        host["line"]["dash"] = "3px,2px"
+        traces.append(host)
         stripes = _area(f"stripes {name}", style.fill, style.fill)
         stripes["line"]["width"] = 0
         if style.pattern:
@@ -128,8 +132,7 @@ def drawn_view(
     chosen_box = next((at for at, box in enumerate(view.boxes) if box.key == chosen), None)
     for link in view.links:
         moved = link.totals.transfers
-        name = "transfers" if moved else "edges" if link.totals.tensors else "control"
-        _add_line(to(name), link)
+        _add_line(to(link.kind), link)
         if chosen_box is not None and chosen_box in (link.source, link.target):
             _add_line(to("chosen edges"), link)
         x, y = _label_point(link)
@@ -242,16 +245,19 @@ def _add_node(to: Any, box: Box, styles: dict[str, DeviceStyle]) -> None:
     device = box.devices[0][0]
     style = unplaced_style() if device is None else styles[device]
     _add_area(to(f"nodes {device}"), box.x, box.y, box.width, box.height)
-    middle = box.x + box.width / 2
+    if box.host:
+        _add_area(to(f"host {device}"), box.x + 2.5, box.y + 2.5, box.width - 5, box.height - 5)
+    middle, below = box.x + box.width / 2, cut(style.label + box.about_host, box.width - 12, 5.6)
     _add_text(to("node labels"), middle, box.y + 12, cut(box.label, box.width - 12), style.text)
-    _add_text(to("node devices"), middle, box.y + 26, cut(style.label, box.width - 12, 5.6), style.text)
+    _add_text(to("node devices"), middle, box.y + 26, below, style.text)
 
 
 def _add_scope(to: Any, box: Box) -> None:
     _add_area(to("scopes"), box.x, box.y, box.width, box.height)
     middle = box.x + box.width / 2
     _add_text(to("scope labels"), middle, box.y + 12, cut(box.label, box.width - 14, 7.2))
-    _add_text(to("scope sizes"), middle, box.y + 26, f"▸ {plural(box.size, 'op')}")
+    size = cut(plural(box.size, "op") + box.about_host, box.width - 24, 5.6)
+    _add_text(to("scope sizes"), middle, box.y + 26, f"▸ {size}")
     at = box.x
     for device, count in box.devices:
         share = box.width * count / box.size

@@ -25,6 +25,7 @@ from jupyter_placement.panel.timeline import TimelineBar
 from jupyter_placement.placement import MemorySample, Placement
 from jupyter_placement.report import static_bundle
 from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
+from jupyter_placement.sums import handed_over
 
 _MARKED = 2000
 _HINT = (
@@ -251,7 +252,12 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
             entries.append(
                 f'<span><span class="jpp-swatch" style="background:#fff"></span>never placed {unplaced:,}</span>'
             )
-        entries.append('<span><span class="jpp-transfer"></span>transfer between devices</span>')
+        entries.append('<span><span class="jpp-transfer"></span>transfer</span>')
+        if self._graph.tree.host:
+            host = plural(len(self._graph.tree.host), "operation")
+            entries.append(f'<span><span class="jpp-host"></span>values in host memory, {host}</span>')
+        if handed_over(self._placement):
+            entries.append('<span><span class="jpp-handed"></span>stays in host memory, nothing is copied</span>')
         return f'<div class="jpp-legend">{"".join(entries)}</div>'
 
     def _search(self, placement: Placement) -> SearchBar:

@@ -41,6 +41,11 @@ def style_sheet() -> str:
         "margin-right:6px;border:1px solid #80808080;box-sizing:border-box}",
         f"{_ROOT} .jpp-transfer{{display:inline-block;width:24px;border-top:3px dashed #D81B60;vertical-align:4px;"
         "margin-right:6px}",
+        f"{_ROOT} .jpp-handed{{display:inline-block;width:28px;border-top:1.5px dashed #8b949e;vertical-align:4px;"
+        "margin-right:6px}",
+        f"{_ROOT} .jpp-host{{display:inline-block;width:22px;height:14px;border-radius:3px;vertical-align:-2px;"
+        "margin-right:6px;border:1px solid #80808080;outline:1px dashed currentColor;outline-offset:-4px;"
+        "box-sizing:border-box}",
         f"{_ROOT} .jpp-graph > .js-plotly-plot,{_ROOT} .jpp-graph > div{{margin:0 auto;flex:none}}",
         f"{_ROOT} .jpp-graph{{border:1px solid var(--jpp-line);border-radius:6px}}",
         f"{_ROOT} .jpp-detail{{border-left:1px solid var(--jpp-line);padding-left:12px}}",

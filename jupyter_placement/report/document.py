@@ -12,6 +12,8 @@ from jupyter_placement.report.picture import TRANSFER, svg_picture
 from jupyter_placement.summary import (
     device_labels,
     fallbacks,
+    findings_to_tell,
+    host_memory_lines,
     memory_name,
     memory_peaks,
     nothing_placed,
@@ -32,6 +34,7 @@ _CELL = "padding:2px 14px 2px 0;text-align:left;vertical-align:top"
 _NUMBER = "padding:2px 14px 2px 0;text-align:right;vertical-align:top"
 _QUIET = "opacity:0.75"
 _SHOWN_ROWS = 40
+_SHOWN_FINDINGS = 12
 
 
 def html_summary(placement: Placement, picture: str | None = None) -> str:
@@ -54,10 +57,17 @@ def html_summary(placement: Placement, picture: str | None = None) -> str:
         styles = device_colors(placement.device_names())
         drawn = svg_picture(placement) if picture is None else picture
         parts += [_headline(placement), _image(drawn), _devices(placement, styles)]
-        parts += [_fallbacks(placement), _transfers(placement)]
+        parts += [_fallbacks(placement), _transfers(placement), _host_memory(placement)]
     else:
         parts.append(f'<p style="margin:6px 0">{escape(nothing_placed(placement))}</p>')
-    parts += [_events(placement), _memory(placement), _operations(placement), _facts(placement), "</div>"]
+    parts += [
+        _events(placement),
+        _findings(placement),
+        _memory(placement),
+        _operations(placement),
+        _facts(placement),
+        "</div>",
+    ]
     return "".join(parts)
 
 
@@ -175,7 +185,7 @@ def _transfers(placement: Placement) -> str:
     labels = device_labels(placement)
     rows = [
         [
-            f"{escape(labels[pair.source])} → {escape(labels[pair.target])}",
+            escape(" → ".join(pair.ends(labels))),
             f"{pair.tensors:,}",
             transfer_size(pair) if pair.tensors else "",
             f"{pair.control:,}",
@@ -190,6 +200,10 @@ def _transfers(placement: Placement) -> str:
     )
 
 
+def _host_memory(placement: Placement) -> str:
+    return "".join(f'<div style="margin:6px 0">{escape(line)}</div>' for line in host_memory_lines(placement))
+
+
 def _events(placement: Placement) -> str:
     if not placement.events:
         return ""
@@ -197,6 +211,19 @@ def _events(placement: Placement) -> str:
     more = len(placement.events) - _SHOWN_ROWS
     rest = f'<div style="{_QUIET}">and {more:,} more</div>' if more > 0 else ""
     return _section(f"What TensorFlow said: {len(placement.events):,}", f'<ul style="margin:2px 0">{items}</ul>{rest}')
+
+
+def _findings(placement: Placement) -> str:
+    found = findings_to_tell(placement)
+    if not found:
+        return ""
+    items = []
+    for one in found[:_SHOWN_FINDINGS]:
+        about = " · ".join(escape(text) for text in (one.where(), one.remedy) if text)
+        items.append(f"<li>{escape(one.message)}" + (f'<div style="{_QUIET}">{about}</div>' if about else "") + "</li>")
+    more = len(found) - _SHOWN_FINDINGS
+    rest = f'<div style="{_QUIET}">and {more:,} more</div>' if more > 0 else ""
+    return _section(f"Findings: {len(found):,}", f'<ul style="margin:2px 0">{"".join(items)}</ul>{rest}')
 
 
 def event_html(event: Event, lines: int = 20) -> str:

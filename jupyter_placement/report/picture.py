@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from jupyter_placement.colors import DeviceStyle, device_colors, unplaced_style
 from jupyter_placement.layout import Box, Link, View, default_opened, layout, scope_tree
-from jupyter_placement.summary import device_labels, nothing_placed, plural, transfers
+from jupyter_placement.summary import device_labels, nothing_placed, plural
+from jupyter_placement.sums import handed_over, in_host_memory, transfers
 
 if TYPE_CHECKING:
     from jupyter_placement.placement import Placement
 
 INK, QUIET, PAPER, CARD = "#1f2328", "#59636e", "#fbfbfa", "#ffffff"
 TRANSFER = "#C2185B"
+HOST_DASH = "10 4"
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _MARGIN = 18.0
 _HATCH = {
@@ -143,14 +145,26 @@ def _legend(placement: Placement, styles: dict[str, DeviceStyle], width: float) 
         )
         x += need
     moved = sum(pair.tensors for pair in transfers(placement))
+    marks = []
     if moved:
-        if x + 190 > width - _MARGIN:
+        line = f'<path d="M0,-5 h24" stroke="{TRANSFER}" stroke-width="2.4" stroke-dasharray="6 3"/>'
+        marks.append((line, "transfer", plural(moved, "tensor")))
+    host = len(in_host_memory(placement))
+    if host:
+        box = f'<rect y="-12" width="24" height="14" rx="3" fill="none" stroke="{QUIET}" stroke-width="0.6"/>'
+        marks.append((box + _host_mark(0, -12, 24, 14, INK), "in host memory", plural(host, "op")))
+    if handed_over(placement):
+        line = f'<path d="M0,-5 h24" stroke="#8c959f" stroke-width="1.2" stroke-dasharray="{HOST_DASH}"/>'
+        marks.append((line, "stays in host memory", "nothing is copied"))
+    for mark, label, count in marks:
+        need = 32 + 6.8 * (len(label) + len(count) + 1) + 14
+        if x + need > width - _MARGIN and x > _MARGIN:
             x, y = _MARGIN, y + 22
         drawn.append(
-            f'<path d="M{x:.0f},{y - 5:.0f} h24" stroke="{TRANSFER}" stroke-width="2.4" stroke-dasharray="6 3"/>'
-            f'<text x="{x + 32:.0f}" y="{y:.0f}" fill="{INK}"><tspan font-weight="600">transfer</tspan> '
-            f'<tspan fill="{QUIET}">{plural(moved, "tensor")}</tspan></text>'
+            f'<g transform="translate({x:.0f},{y:.0f})">{mark}<text x="32" fill="{INK}"><tspan font-weight="600">'
+            f'{label}</tspan> <tspan fill="{QUIET}">{count}</tspan></text></g>'
         )
+        x += need
     return drawn, y + 8
 
 
@@ -168,9 +182,11 @@ def _line(link: Link) -> str:
     (x0, y0), *rest = link.points
     path = f"M{x0:.1f},{y0:.1f} L" + " ".join(f"{x:.1f},{y:.1f}" for x, y in rest)
     totals = link.totals
-    if totals.transfers:
+    if link.kind == "transfers":
         look = f'stroke="{TRANSFER}" stroke-width="2.2" stroke-dasharray="6 3" marker-end="url(#transfer)"'
-    elif totals.tensors:
+    elif link.kind == "host":
+        look = f'stroke="#8c959f" stroke-width="1.2" stroke-dasharray="{HOST_DASH}" marker-end="url(#edge)"'
+    elif link.kind == "edges":
         look = f'stroke="#8c959f" stroke-width="{1 + min(totals.tensors, 50) / 50:.1f}" marker-end="url(#edge)"'
     else:
         look = 'stroke="#8c959f" stroke-width="1" stroke-dasharray="1 3" marker-end="url(#edge)"'
@@ -183,13 +199,14 @@ def _card(box: Box, styles: dict[str, DeviceStyle], numbers: dict[str, int]) -> 
         device = box.devices[0][0]
         style = styles[device] if device is not None else unplaced_style()
         dash = ' stroke-dasharray="3 2"' if device is None else ""
+        inner = _host_mark(x, y, wide, high, style.text) if box.host else ""
         return (
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" rx="6" fill="{style.fill}" '
-            f'stroke="{QUIET}" stroke-width="0.8"{dash}/>'
+            f'stroke="{QUIET}" stroke-width="0.8"{dash}/>{inner}'
             f'<text x="{x + wide / 2:.1f}" y="{y + 15:.1f}" text-anchor="middle" fill="{style.text}">'
             f"{escape(cut(box.label, wide - 12))}</text>"
             f'<text x="{x + wide / 2:.1f}" y="{y + 29:.1f}" text-anchor="middle" fill="{style.text}" font-size="10">'
-            f"{escape(cut(style.label, wide - 12, 5.4))}</text>"
+            f"{escape(cut(style.label + box.about_host, wide - 12, 5.4))}</text>"
         )
     stripes = []
     at, bar = x + 1, wide - 2
@@ -204,7 +221,15 @@ def _card(box: Box, styles: dict[str, DeviceStyle], numbers: dict[str, int]) -> 
         f'<text x="{x + wide / 2:.1f}" y="{y + 15:.1f}" text-anchor="middle" fill="{INK}" font-weight="600">'
         f"{escape(cut(box.label, wide - 12, 7.0))}</text>"
         f'<text x="{x + wide / 2:.1f}" y="{y + 29:.1f}" text-anchor="middle" fill="{QUIET}" font-size="10">'
-        f"{plural(box.size, 'op')}</text>"
+        f"{escape(cut(plural(box.size, 'op') + box.about_host, wide - 12, 5.4))}</text>"
+    )
+
+
+def _host_mark(x: float, y: float, wide: float, high: float, color: str) -> str:
+    """Draw what marks an operation whose values are in host memory: a dashed line within its border."""
+    return (
+        f'<rect x="{x + 2.5:.1f}" y="{y + 2.5:.1f}" width="{wide - 5:.1f}" height="{high - 5:.1f}" rx="4" fill="none" '
+        f'stroke="{color}" stroke-width="1" stroke-dasharray="3 2"/>'
     )
 
 

@@ -145,9 +145,15 @@ def build(tf: Any, spec: Spec, graph: Any) -> list[Any]:
             elif step.kind in ("matmulint", "matmulfloat"):
                 if step.kind == "matmulfloat":
                     inputs = [tf.cast(one, tf.float32) for one in inputs]
-                raw.MatMul(a=inputs[0], b=inputs[1], name=name)
+                made_of = raw.MatMul(a=inputs[0], b=inputs[1], name=name)
+                if step.kind == "matmulfloat":
+                    given[number] = tf.cast(made_of, tf.int32)
             elif step.kind in ("reluint", "relufloat"):
-                raw.Relu(features=tf.cast(inputs[0], tf.float32) if step.kind == "relufloat" else inputs[0], name=name)
+                made_of = raw.Relu(
+                    features=tf.cast(inputs[0], tf.float32) if step.kind == "relufloat" else inputs[0], name=name
+                )
+                if step.kind == "relufloat":
+                    given[number] = tf.cast(made_of, tf.int32)
             elif step.kind == "handle":
                 raw.VarHandleOp(dtype=tf.float32, shape=[], shared_name=name, name=name)
             elif step.kind == "assign_resource":

@@ -116,7 +116,7 @@ def test_there_and_back_and_twice() -> None:
         ),
     )  # fmt: skip
     found = {one.kind: one for one in findings(placement)}
-    assert {one.nodes for one in findings(placement) if one.kind == "ping_pong"} == {("p",), ("m1",)}
+    assert [one.nodes for one in findings(placement) if one.kind == "ping_pong"] == [("p",)]
     assert (set(found["sent_twice"].nodes), found["sent_twice"].count) == ({"r1", "r2"}, 2)
     sent = {one.bytes for one in findings(placement) if one.kind == "transfers"}
     assert sent == {24, 8}

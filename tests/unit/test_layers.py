@@ -34,12 +34,12 @@ LAYERS = (
     ("capture", "memory"),
     ("log",),
     ("graphfile",),
-    ("placement", "checking", "summary", "devices", "device_functions", "kernel_table"),
+    ("placement", "checking", "summary", "sums", "devices", "device_functions", "kernel_table"),
 )
 # These sources stand beside each other; a dry run makes its Placement with the capture's own graphs.
 APART = ("capture", "memory")
 # (importer, imported): the only ways up, and only inside a function.
-UPWARD = {("placement", "log.build"), ("placement", "explain")}  # Placement.from_log, .explain, .findings
+UPWARD = {("placement", "log.build"), ("placement", "explain"), ("summary", "explain")}  # Placement.findings, a type
 
 # Pure functions of text or of a Placement: Python's own modules and networkx.
 PURE = (
@@ -49,6 +49,7 @@ PURE = (
     "log",
     "placement",
     "summary",
+    "sums",
     "devices",
     "checking",
     "device_functions",

@@ -204,3 +204,35 @@ def test_a_document_is_a_page_of_its_own() -> None:
     assert page.elements[0][0] == "html"
     assert "script" not in {tag for tag, _ in page.elements}
     assert page.picture().get("role") == "img"
+
+
+def test_host_memory_is_drawn_with_a_mark_and_in_words() -> None:
+    placement = chain_placement(["a", "b", "c"], [GPU0])
+    placement.graph.nodes["b"]["memory"] = "host"
+    for (producer, consumer), memory in ((("a", "b"), "to_host"), (("b", "c"), "to_device")):
+        placement.graph.edges[producer, consumer, 0].update(memory=memory, transfer=True)
+    page = Page(html_summary(placement))
+    dashed = [one for one in page.picture().iter(f"{SVG}rect") if one.get("stroke-dasharray")]
+    assert len(dashed) == 2  # the operation's, and the legend's
+    assert {"GPU:0 · host", "in host memory 1 op", "transfer 2 tensors"} <= set(texts(page.picture()))
+    assert "GPU:0 → host memory" in page.text and "host memory → GPU:0" in page.text
+    assert "the values of 1 operation" in page.text
+    plain = Page(html_summary(chain_placement(["a", "b", "c"], [GPU0]))).picture()
+    assert not [one for one in plain.iter(f"{SVG}rect") if one.get("stroke-dasharray")]
+
+
+def test_what_stays_in_host_memory_is_another_line_and_no_transfer() -> None:
+    placement = chain_placement(["a", "b"], [GPU0, CPU0])
+    placement.graph.edges["a", "b", 0].update(memory="host", transfer=False)
+    (line,) = [one for one in ET.fromstring(svg_picture(placement)).iter(f"{SVG}path") if one.get("marker-end")]
+    assert line.get("stroke-dasharray") == "10 4"
+    text = Page(html_summary(placement)).text
+    assert "no transfers" in text and "not copied: 1 tensor" in text
+
+
+def test_findings_stand_in_the_html_and_the_text() -> None:
+    placement = chain_placement(["a", "b"], [CPU0], requested="/gpu:7", source=("Cell In[2]", 5))
+    for text in (Page(html_summary(placement)).text, placement.summary()):
+        assert "2 operations asked for /gpu:7, and there is no such device" in text
+        assert "Cell In[2], line 5" in text
+        assert "Correct /gpu:7" in text

@@ -21,6 +21,7 @@ def test_summary_says_all_that_is_known() -> None:
         "  CPU:0 -> GPU:0: 1 tensor, 24 B",
         "  GPU:0 -> CPU:0: 1 tensor, size unknown",
         "  CPU:0 -> GPU:1: 1 control edge",
+        "In host memory, although on a GPU: the values of 1 operation",
         "TensorFlow said (2):",
         "  tower/Print asked for a GPU and was put on CPU:0: it has no GPU kernel.",
         "  TensorFlow was started before.",
