@@ -14,13 +14,18 @@ import importlib.util
 import json
 import os
 import queue
+import select
 import socket
 import struct
 import sys
 import threading
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
-MASTER = "/job:master/replica:0/task:0/device:CPU:0"
+# The master is the machine's first CPU; the worker's task has the other devices, for a task's devices are those that
+# its own process has. A request does not name the task, so that both are one machine to the placer.
+TASK = "/job:localhost/replica:0/task:0"
+WORKER_TASK = 1_000_000
+WORKER = f"/job:localhost/replica:0/task:{WORKER_TASK}"
 
 
 def read_blob(stream: IO[bytes]) -> bytes:
@@ -72,9 +77,15 @@ class Memory:
 
 
 class Placer:
-    """TensorFlow's master and the stub of a worker that has whatever devices it is told to have."""
+    """TensorFlow's master and the stub of a worker that has whatever devices it is told to have.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    log : Memory
+        Where the placement log goes.
+    """
+
+    def __init__(self, log: Memory) -> None:
         import grpc
         import tensorflow as tf
         from tensorflow.core.framework import device_attributes_pb2
@@ -82,6 +93,7 @@ class Placer:
 
         self._attributes = device_attributes_pb2.DeviceAttributes
         self._tf = tf
+        self._log = log
         self._status = b""
         stub = grpc.server(_pool(), options=[("grpc.so_reuseport", 0)])
         methods = {
@@ -96,9 +108,9 @@ class Placer:
         port = stub.add_insecure_port("127.0.0.1:0")
         stub.start()
         self._stub = stub
-        definition = tensorflow_server_pb2.ServerDef(job_name="master", task_index=0, protocol="grpc")
-        for job, address in (("master", "127.0.0.1:0"), ("localhost", f"127.0.0.1:{port}")):
-            definition.cluster.job.add(name=job).tasks[0] = address
+        definition = tensorflow_server_pb2.ServerDef(job_name="localhost", task_index=0, protocol="grpc")
+        tasks = definition.cluster.job.add(name="localhost").tasks
+        tasks[0], tasks[WORKER_TASK] = "127.0.0.1:0", f"127.0.0.1:{port}"
         before = _listening()
         # Never started: a session in this process reaches the master without the network.
         self._server = tf.distribute.Server(definition, start=False)
@@ -118,12 +130,16 @@ class Placer:
         return bool(self._tf.test.is_built_with_cuda())
 
     def place(self, header: dict[str, Any], graph: bytes) -> dict[str, Any]:
-        """Place a graph; the log tells where."""
+        """Place a graph; the log tells where.
+
+        The first ``header["first"]`` bytes are a graph that is placed by itself before: its stateful operations stay
+        where they are when the rest comes.
+        """
         self._status = b"".join(
             field(
                 1,
                 self._attributes(
-                    name=one["name"],
+                    name=one["name"].replace(TASK, WORKER),
                     device_type=one["type"],
                     memory_limit=one["memory"],
                     incarnation=index + 1,
@@ -131,19 +147,21 @@ class Placer:
                 ).SerializeToString(),
             )
             for index, one in enumerate(header["devices"])
+            if one["name"] != f"{TASK}/device:CPU:0"
         )
-        config = self._tf.compat.v1.ConfigProto(
-            log_device_placement=True, allow_soft_placement=header["soft"], device_filters=["/job:localhost"]
-        )
+        config = self._tf.compat.v1.ConfigProto(log_device_placement=True, allow_soft_placement=header["soft"])
         c = self._library
         status, options = c.TF_NewStatus(), c.TF_NewSessionOptions()
-        settings = config.SerializeToString()
+        settings, first = config.SerializeToString(), header.get("first", 0)
         try:
             c.TF_SetTarget(options, self._server.target.encode())
             c.TF_SetConfig(options, settings, len(settings), status)
             session = c.TF_NewDeprecatedSession(options, status)
             if c.TF_GetCode(status) == 0:
-                c.TF_ExtendGraph(session, graph, len(graph), status)
+                for part in (graph[:first], graph[first:]):
+                    if part and c.TF_GetCode(status) == 0:
+                        self._log.take()
+                        c.TF_ExtendGraph(session, part, len(part), status)
                 code, message = c.TF_GetCode(status), c.TF_Message(status)
                 c.TF_CloseDeprecatedSession(session, status)
                 c.TF_DeleteDeprecatedSession(session, status)
@@ -152,7 +170,7 @@ class Placer:
         finally:
             c.TF_DeleteSessionOptions(options)
             c.TF_DeleteStatus(status)
-        return {"code": code, "error": (message or b"").decode(errors="replace")}
+        return {"code": code, "error": (message or b"").decode(errors="replace").replace(WORKER, TASK)}
 
 
 def _pool() -> Any:
@@ -206,7 +224,6 @@ def answer(placer: Placer, header: dict[str, Any], graph: bytes) -> dict[str, An
     """Place a graph, or count its operations' costs."""
     if header.get("kind") != "costs":
         return placer.place(header, graph)
-    # The script's folder is not on the path: what lies in it must not stand in for anybody's module.
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "helper_costs.py")
     spec = importlib.util.spec_from_file_location("helper_costs", script)
     module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]  # a file that is there has a spec
@@ -215,8 +232,17 @@ def answer(placer: Placer, header: dict[str, Any], graph: bytes) -> dict[str, An
     return result
 
 
+def refuse(replies: IO[bytes], error: Exception, missing: str = "") -> NoReturn:
+    """Say why this process cannot serve, and end it."""
+    told = {"failed": f"{type(error).__name__}: {error}", "missing": missing}
+    write_blobs(replies, json.dumps(told).encode(), b"")
+    os._exit(1)
+
+
 def main() -> None:
     """Answer requests until the other side has gone."""
+    # The script's folder is not to be on the path: what lies in it must not stand in for anybody's module.
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     with open(os.devnull, "rb") as nothing:
@@ -224,20 +250,27 @@ def main() -> None:
     out, err = Memory(1), Memory(2)
     waiting: queue.Queue[tuple[bytes, bytes]] = queue.Queue()
 
+    parent = os.getppid()
+
     def listen() -> None:
         try:
             while True:
+                # A process that the other side has forked off may hold the pipe open when that side has gone.
+                while not select.select([requests], [], [], 5.0)[0]:
+                    if os.getppid() != parent:
+                        os._exit(0)
                 waiting.put((read_blob(requests), read_blob(requests)))
         except EOFError:
             os._exit(0)  # also in the middle of a placement
 
     threading.Thread(target=listen, daemon=True).start()
     try:
-        placer = Placer()
-    except Exception as error:  # told to whoever started this process, which ends
-        told = {"failed": f"{type(error).__name__}: {error}", "log": err.take().decode(errors="replace")[-2000:]}
-        write_blobs(replies, json.dumps(told).encode(), b"")
-        os._exit(1)
+        placer = Placer(out)
+    except ImportError as error:
+        refuse(replies, error, missing=error.name or "")
+    except (OSError, AttributeError, RuntimeError, TypeError, ValueError) as error:
+        # A library or a C function that is not there, gRPC without a port, a protocol buffer of another release.
+        refuse(replies, error)
     ready = {"tensorflow": placer.version, "cuda": placer.has_gpu_kernels(), "platform": sys.platform}
     write_blobs(replies, json.dumps(ready).encode(), b"")
     while True:
@@ -245,7 +278,8 @@ def main() -> None:
         out.take()
         err.take()
         reply = answer(placer, json.loads(header), graph)
-        log, reply["stderr"], reply["memory"] = out.take(), err.take().decode(errors="replace"), memory_used()
+        reply["stderr"] = err.take().decode(errors="replace").replace(WORKER, TASK)
+        log, reply["memory"] = out.take().replace(WORKER.encode(), TASK.encode()), memory_used()
         write_blobs(replies, json.dumps(reply).encode(), log)
 
 

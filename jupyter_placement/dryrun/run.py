@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import re
-import threading
-from collections.abc import Callable, Collection, Sequence
+import math
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jupyter_placement.capture.build import build_placement
 from jupyter_placement.capture.events import placement_events
-from jupyter_placement.capture.graphs import Captured
+from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.records import LineCollector
-from jupyter_placement.devices import LOCAL_TASK, device_name, parse_device
+from jupyter_placement.devices import LOCAL_TASK, full_device
 from jupyter_placement.dryrun.errors import UnplaceableError
-from jupyter_placement.dryrun.helper import Helper
-from jupyter_placement.dryrun.helper_main import MASTER
+from jupyter_placement.dryrun.estimate import add_estimate
+from jupyter_placement.dryrun.helpers import HELPERS
 from jupyter_placement.dryrun.machine import parse_machine
+from jupyter_placement.dryrun.preparation import PIN, Preparation
 from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.explain import set_reasons
-from jupyter_placement.placement import Device, Placement
-
-_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-# Where the placer's messages tell a request: in quotes, behind "assigned to", and behind a member of a group.
-_REQUEST = re.compile(
-    rf"(?P<before>'|explicitly assigned to |^  \S+ \(\w+\) )(?P<task>{re.escape(LOCAL_TASK)})(?P<device>[^\s']*)", re.M
-)
-_HELPERS: dict[str | None, Helper] = {}
-_HELPERS_LOCK = threading.Lock()
+from jupyter_placement.placement import Device, Placement, PlacementError
 
 
 def dry_run(
@@ -34,9 +27,12 @@ def dry_run(
     *args: Any,
     on: str | Sequence[Device],
     soft: bool = True,
+    train: bool | None = None,
+    signature: str | None = None,
     timeout: float = 300.0,
-    python: str | None = None,
+    python: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
+    **keywords: Any,
 ) -> Placement:
     """Place a graph on hardware that is not there, with TensorFlow's own placer. Nothing is executed.
 
@@ -44,140 +40,147 @@ def dry_run(
     ----------
     what : object
         A ``tf.function`` or ``ConcreteFunction``, a Keras model, a ``tf.Graph`` or ``GraphDef``, a SavedModel's
-        folder, a ``.pb`` or ``.keras`` file; or a list of these, in one Placement.
+        folder, a ``.pb``, ``.pbtxt`` or ``.keras`` file; or a list of these, in one Placement, each alone or as a tuple
+        with its inputs: ``[(f, x), model]``.
     *args
-        The inputs of a function or model: tensors, arrays or ``tf.TensorSpec``.
+        The inputs of a function: tensors, arrays, ``tf.TensorSpec`` or plain values. Of a Keras model one batch: ``x``
+        for its ``predict``; ``x, y`` (and ``sample_weight``) for its train step, with its optimizer, if it is compiled.
+        Several inputs of a model go into one list or dict.
     on : str or sequence of Device
         The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xCPU"``.
     soft : bool
         Soft placement. When false, what cannot be placed as asked is an error.
+    train : bool, optional
+        A model's train step (true) or ``predict`` (false); if not given, as there is a ``y`` or not. The step that
+        ``fit`` repeats is traced as one graph; on a GPU ``fit`` itself has XLA compile it, unless the model was
+        compiled with ``jit_compile=False``. The model stays as it is: weights, optimizer, metrics, train function.
+    signature : str, optional
+        Which signature of a SavedModel; ``serving_default`` if not given.
     timeout : float
-        Seconds that the placer may take.
-    python : str, optional
-        The Python of another environment, one that has TensorFlow's build with CUDA.
+        Seconds that the placer may take for one graph.
+    python : str or path-like, optional
+        The Python of another environment, one that has TensorFlow's build with CUDA and ``grpcio``.
     progress : callable, optional
         Called with a sentence when TensorFlow has to be started for it.
+    **keywords
+        Inputs of a function, or of a model, by their names.
+
+    Returns
+    -------
+    Placement
+        Like that of a recording.
 
     Raises
     ------
     PlacementError
         With TensorFlow's own message when the graph cannot be placed on this machine; when ``what`` or ``on`` cannot
         be read; when TensorFlow cannot be started.
+
+    Notes
+    -----
+    Variables and eager tensors that were made under ``tf.device("/gpu:1")`` on a machine without that GPU have lost
+    this request, unless they were made under :func:`~jupyter_placement.dryrun.requests`.
+
+    A ``tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])`` cannot be built on a machine without GPUs; on logical CPU
+    devices it can, and its step can be placed on a machine of as many CPUs.
     """
-    devices = parse_machine(on)
-    graphs = [graph_of(one, args) for one in what] if isinstance(what, list) else [graph_of(what, args)]
-    described: list[dict[str, Any]] = [
-        {
-            "name": device.name,
-            "type": device.type or "CPU",
-            "memory": device.memory_limit or 0,
-            "description": device.physical_name or "",
-        }
-        for device in devices
-    ]
-    with _HELPERS_LOCK:
-        helper = _HELPERS.setdefault(python, Helper(python, progress))
+    devices = _machine(on)
+    _check(soft, train, signature, timeout, python, progress)
+    graphs = [graph_of(one, given, keywords, train, signature) for one, given in _sources(what, args)]
+    helper = HELPERS.of(python)
     lines, seconds = LineCollector(), 0.0
     lines.always = lambda: True  # every line is the helper's
+    described = [_described(device) for device in devices]
     for graph in graphs:
-        reply = helper.place(prepared(graph.graph_def, devices).SerializeToString(), described, soft, timeout)
-        full = _full_devices(graph.graph_def)
+        ready = Preparation(graph.graph_def, devices, soft)
+        reply = helper.place(ready.graph, described, soft, timeout, ready.first, progress)
         if reply.error:
-            raise UnplaceableError(real_message(reply.error, full))
-        for line in reply.log:
-            lines.take(1, line)
-        for line in real_message("\n".join(reply.stderr), full).splitlines():
-            lines.take(2, line)
-        graph.records = lines.pop()
+            raise UnplaceableError(ready.real_message(reply.error))
+        _take(reply.log, ready.real_message("\n".join(reply.stderr)), lines, graph)
         seconds += reply.seconds
     placement = build_placement(Captured(graphs), lines, devices)
-    set_reasons(placement)
-    placement.events = placement_events(placement, lines.other, None)
     placement.meta.update(
         {
             "dry_run": on if isinstance(on, str) else [device.name for device in devices],
             "placer_seconds": round(seconds, 6),
+            "tensorflow": helper.tensorflow,
             "soft_placement": soft,
         }
     )
+    set_reasons(placement)  # needs soft_placement
+    placement.events = placement_events(placement, lines.other, None)
+    add_estimate(placement, graphs, devices, helper, timeout)
     return placement
 
 
 def close_helpers() -> None:
     """End the helper processes; the next dry run starts one again."""
-    with _HELPERS_LOCK:
-        for helper in _HELPERS.values():
-            helper.close()
+    HELPERS.close()
 
 
-def prepared(graph_def: Any, devices: Sequence[Device]) -> Any:
-    """Return a copy of a graph as the helper's master needs it.
+def _sources(what: Any, args: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...]]]:
+    """Return each thing that is to be placed with its inputs."""
+    if not isinstance(what, list | tuple):
+        return [(what, args)]
+    if not what:
+        raise PlacementError("there is nothing to place: the list is empty")
+    return [(one[0], one[1:]) if isinstance(one, tuple) and one else (one, args) for one in what]
 
-    Every device gets the worker's job, or the master would take itself into account; calls of functions are marked to
-    be inlined, as the runtime of functions does it.
+
+def _take(log: list[str], warnings: str, lines: LineCollector, graph: CapturedGraph) -> None:
+    for line in log:
+        if not line.startswith(PIN):
+            lines.take(1, line)
+    for line in warnings.splitlines():
+        lines.take(2, line)
+    graph.records = lines.pop()
+
+
+def _machine(on: str | Sequence[Device]) -> list[Device]:
+    """Return the devices of a machine, by their full names, the first CPU among them."""
+    if not isinstance(on, str):
+        if not isinstance(on, list | tuple) or not on or not all(isinstance(one, Device) for one in on):
+            raise PlacementError(
+                f'on= is a machine: "2xT4", "1xH100-80GB + 2xL4", "4xCPU", or a list of Device; it is {on!r}'
+            )
+        for device in on:
+            if (full_device(device.name) or "").startswith(f"{LOCAL_TASK}/") is False:
+                raise PlacementError(
+                    f"{device.name!r} is no device of one machine: name it like GPU:0 or {LOCAL_TASK}/device:GPU:0"
+                )
+    devices = parse_machine(on)
+    first = f"{LOCAL_TASK}/device:CPU:0"
+    if not any(full_device(device.name) == first for device in devices):
+        devices.insert(0, Device(first))
+    return devices
+
+
+def _check(soft: Any, train: Any, signature: Any, timeout: Any, python: Any, progress: Any) -> None:
+    """Refuse values of the wrong kind.
+
+    Raises
+    ------
+    PlacementError
+        With a sentence.
     """
-    copy = type(graph_def)()
-    copy.CopyFrom(graph_def)
-    default = _argument_device(devices)
-    for node in copy.node:
-        if node.op == "_Arg" and not node.device:
-            node.device = default(node.attr["T"].type)
-    for nodes in (copy.node, *(function.node_def for function in copy.library.function)):
-        for node in nodes:
-            node.device = with_task(node.device)
-            if node.op in _CALLS:
-                node.attr["_lower_as_multi_device_function"].b = True
-    return copy
+    for name, value in (("soft", soft), ("train", train)):
+        if not isinstance(value, bool) and not (name == "train" and value is None):
+            raise PlacementError(f"{name}= is True or False, not {value!r}")
+    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not number or not math.isfinite(timeout) or timeout <= 0:
+        raise PlacementError(f"timeout= is a number of seconds above 0, not {timeout!r}")
+    if signature is not None and not isinstance(signature, str):
+        raise PlacementError(f"signature= is the name of a SavedModel's signature, not {signature!r}")
+    if python is not None and not isinstance(python, str | os.PathLike):
+        raise PlacementError(f"python= is the path of another environment's Python, not {python!r}")
+    if progress is not None and not callable(progress):
+        raise PlacementError(f"progress= is a function that takes a sentence, not {progress!r}")
 
 
-def with_task(device: str) -> str:
-    """Complete a requested device with the job that the helper's worker has.
-
-    Examples
-    --------
-    >>> with_task(""), with_task("/gpu:1")
-    ('/job:localhost/replica:0/task:0', '/job:localhost/replica:0/task:0/device:GPU:1')
-    """
-    spec = parse_device(device)
-    if spec is None or spec.job is not None or (not device.startswith("/") and device):
-        return device  # what is malformed is for TensorFlow to refuse, as on the real machine
-    return device_name(spec._replace(job="localhost", replica=spec.replica or 0, task=spec.task or 0))
-
-
-def _full_devices(graph_def: Any) -> set[str]:
-    nodes = (graph_def.node, *(function.node_def for function in graph_def.library.function))
-    return {node.device for part in nodes for node in part if node.device.startswith("/job:")}
-
-
-def _argument_device(devices: Sequence[Device]) -> Callable[[int], str]:
-    """Say where eager TensorFlow would have an argument: a GPU takes all but int32, strings and handles."""
-    import tensorflow as tf
-
-    host = (tf.int32, tf.string, tf.resource, tf.variant)
-    has_gpu = any(device.type == "GPU" for device in devices)
-
-    def default(kind: int) -> str:
-        on_host = not has_gpu or tf.dtypes.as_dtype(kind) in host
-        return f"{LOCAL_TASK}/device:{'CPU' if on_host else 'GPU'}:0"
-
-    return default
-
-
-def real_message(message: str, full: Collection[str] = ()) -> str:
-    """Say of an error or warning what the real machine would say: without the helper's own names.
-
-    Parameters
-    ----------
-    message : str
-        What the placer said.
-    full : collection of str
-        Devices that the user wrote with their job; all other requests got it from :func:`with_task`.
-    """
-    message = message.split("\nAdditional GRPC error information")[0]
-    message = re.sub(rf", {re.escape(MASTER)}|{re.escape(MASTER)}, |\n  {re.escape(MASTER)}(?=[,\]]|\n)", "", message)
-
-    def shorter(match: re.Match[str]) -> str:
-        device = match["task"] + match["device"]
-        return match["before"] + (device if device in full else match["device"])
-
-    return _REQUEST.sub(shorter, message)
+def _described(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "type": device.type or "CPU",
+        "memory": device.memory_limit or 0,
+        "description": device.physical_name or "",
+    }

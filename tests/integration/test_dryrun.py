@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from jupyter_placement.devices import LOCAL_TASK
-from jupyter_placement.dryrun import close_helpers, dry_run, run
+from jupyter_placement.dryrun import close_helpers, dry_run, parse_machine
 from jupyter_placement.dryrun.helper import Helper
+from jupyter_placement.dryrun.preparation import Preparation
 from jupyter_placement.placement import Placement, PlacementError
 
 tf = pytest.importorskip("tensorflow")
@@ -202,7 +203,7 @@ def test_a_killed_helper_is_replaced_and_a_slow_one_ended(monkeypatch: pytest.Mo
     graph = generated_graph(1, unknown=False).as_graph_def()
     names = [f"{LOCAL_TASK}/device:CPU:{index}" for index in range(CPUS)]
     devices = [{"name": name, "type": "CPU", "memory": 1, "description": ""} for name in names]
-    data = run.prepared(graph, run.parse_machine(f"{CPUS}xCPU")).SerializeToString()
+    data = Preparation(graph, parse_machine(f"{CPUS}xCPU")).graph
     helper = Helper()
     first = helper.place(data, devices)
     pid = helper.pid

@@ -11,7 +11,6 @@ from jupyter_placement.dryrun.cards import KNOWN_CARDS
 from jupyter_placement.dryrun.helper import Helper
 from jupyter_placement.dryrun.helper_main import field
 from jupyter_placement.dryrun.machine import parse_machine
-from jupyter_placement.dryrun.run import real_message
 from jupyter_placement.placement import Device, PlacementError
 
 
@@ -56,21 +55,6 @@ def test_every_card_says_where_its_numbers_are_from() -> None:
 
 def test_a_long_field_is_encoded_with_its_length() -> None:
     assert field(1, b"x" * 300) == b"\x0a\xac\x02" + b"x" * 300
-
-
-def test_the_helpers_own_names_are_not_told() -> None:
-    task, master = LOCAL_TASK, "/job:master/replica:0/task:0/device:CPU:0"
-    message = f"explicitly assigned to {task}/device:GPU:3 but available devices are [ {task}/device:CPU:0, {master} ]."
-    there = f"available devices are [ {task}/device:CPU:0 ]."
-    assert real_message(message) == f"explicitly assigned to /device:GPU:3 but {there}"
-    full = {f"{task}/device:GPU:3"}
-    assert real_message(message, full) == f"explicitly assigned to {task}/device:GPU:3 but {there}"
-
-
-def test_a_python_without_tensorflow_is_refused() -> None:
-    helper = Helper(python="/no/such/python")
-    with pytest.raises(PlacementError, match="cannot be run"):
-        helper.place(b"", [])
 
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
