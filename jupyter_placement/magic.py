@@ -22,6 +22,7 @@ from IPython.core.inputtransformer2 import leading_empty_lines
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, output_can_be_silenced
 from IPython.core.magic_arguments import argument, magic_arguments
 
+from jupyter_placement.capture.requests import Requests
 from jupyter_placement.magic_options import parse_options, split_statement
 from jupyter_placement.magic_output import Output
 from jupyter_placement.placement import Placement, PlacementError
@@ -52,11 +53,13 @@ class PlacementMagics(Magics):
         self._outputs: dict[str, Output] = {}
         self._known: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
         self._called: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+        self._requests = Requests()  # for --on: what the variables of earlier cells asked for
 
     def install(self) -> None:
         """Register everything with the shell."""
         shell = self._shell
         uninstall(shell)
+        self._requests.install()
         shell.register_magics(self)
         shell.input_transformers_cleanup.append(self.transform)
         shell.events.register("pre_run_cell", self.cell_begins)
@@ -68,6 +71,7 @@ class PlacementMagics(Magics):
         run, self._run = self._run, None
         if run is not None:
             self._finish(run, None)
+        self._requests.uninstall()
         shell = self._shell
         shell.input_transformers_cleanup.remove(self.transform)
         shell.events.unregister("pre_run_cell", self.cell_begins)

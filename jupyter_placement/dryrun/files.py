@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
-from jupyter_placement.dryrun.functions import graph_of_function, traced
+from jupyter_placement.dryrun.functions import graph_of_function, shape_of, traced
 from jupyter_placement.placement import PlacementError
 
 TEXT = (".pbtxt", ".txt", ".prototxt")
@@ -106,8 +106,3 @@ def with_shapes(graph_def: Any) -> CapturedGraph:
         return found  # without shapes; what is wrong with the graph, the placer tells
     found.shapes = {"": {one.name: [shape_of(tensor) for tensor in one.outputs] for one in graph.get_operations()}}
     return found
-
-
-def shape_of(tensor: Any) -> list[int | None] | None:
-    """Return a tensor's dimensions; ``None`` for an unknown one, or where not even their number is known."""
-    return None if tensor.shape.rank is None else list(tensor.shape.as_list())

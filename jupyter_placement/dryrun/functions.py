@@ -125,7 +125,15 @@ def graph_of_function(concrete: Any, argument_devices: Sequence[str] = ()) -> Ca
     inference = getattr(concrete, "_inference_function", concrete)
     if hasattr(inference, "children"):
         found.shapes, found.sources = function_shapes(inference), function_sources(inference, UserFrames())
+        for argument, tensor in zip(definition.signature.input_arg, graph.inputs, strict=True):
+            # The runtime's name of an argument is not always that of the operation in Python's graph.
+            found.shapes[""].setdefault(argument.name, [shape_of(tensor)])
     return found
+
+
+def shape_of(tensor: Any) -> list[int | None] | None:
+    """Return a tensor's dimensions; ``None`` for an unknown one, or where not even their number is known."""
+    return None if tensor.shape.rank is None else list(tensor.shape.as_list())
 
 
 def _make_variable(node: Any, handle: Any) -> None:
