@@ -104,7 +104,7 @@ class _GraphBuilder:
             for key, producer, index in self._structure.inputs.get(name, ()):
                 if prefix + producer in nodes:
                     self._add_edge(prefix, name, key, producer, index)
-        self._facts.add_graph(self._label, self._graph)
+        self._facts.add_graph(self._label, self._graph, prefix, self._signatures)
         for name in self._names:
             known = self._structure.nodes.get(name)
             asked = known or self._structure.added.get(name)

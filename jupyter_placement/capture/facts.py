@@ -49,6 +49,7 @@ class PlacementFacts:
     - ``colocated``: the ``loc:@`` groups of each node that asks for some;
     - ``copies``: nodes that lowering put in, each with the node whose request it takes over;
     - ``references``: by operation type, the inputs that are references to a variable;
+    - ``placed_before``: the device of each node with a state that an earlier run of its session placed;
     - ``existing``: eager tensors that were there before the recording;
     - ``gpu``: why TensorFlow may use no GPU: how it was built, ``CUDA_VISIBLE_DEVICES``, the lines that tell;
     - ``note``: what this TensorFlow's registry lacks.
@@ -71,10 +72,15 @@ class PlacementFacts:
         self._graphs: dict[str, dict[str, Any]] = {}
         self._existing: list[str] = []
         self._copies: dict[str, str] = {}
+        self._before: dict[str, str] = {}
         self._memory = HostMemory(placement.graph)
 
-    def add_graph(self, label: str, graph: CapturedGraph) -> None:
-        """Note how a graph was placed."""
+    def add_graph(self, label: str, graph: CapturedGraph, prefix: str, signatures: Signatures) -> None:
+        """Note how a graph was placed; ``prefix`` is what the ids of its nodes begin with."""
+        for name, device in graph.placed_before.items():
+            data = self._graph.nodes.get(prefix + name)
+            if data is not None and data["device"] == device and signatures.is_stateful(data["op"]):
+                self._before[prefix + name] = device
         kind = graph.follows and "data"
         self._graphs[label] = {"kind": kind or label.partition(":")[0], "called_on": graph.called_on}
 
@@ -154,6 +160,7 @@ class PlacementFacts:
             "types_of": self._types_of,
             "colocated": self._colocated,
             "copies": self._copies,
+            "placed_before": self._before,
             "references": self._references,
             "existing": self._existing,
             "gpu": gpu_facts(lines),

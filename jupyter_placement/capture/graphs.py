@@ -30,6 +30,8 @@ class CapturedGraph:
         For each function of the library (``""``: the graph itself) file and line that made each node.
     called_on : str
         The device that ``tf.device`` asked for where the function was called, or ``""``.
+    placed_before : dict of str to str
+        The device of each node that an earlier run of the session placed.
     """
 
     label: str
@@ -40,6 +42,7 @@ class CapturedGraph:
     follows: str = ""
     sources: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
     called_on: str = ""
+    placed_before: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

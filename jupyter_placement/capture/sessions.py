@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.sources import UserFrames, operation_sources
 from jupyter_placement.capture.streams import StreamFilter
 from jupyter_placement.log import PlacementRecord
+
+_HISTORY = "_jupyter_placement_history"
 
 
 class SessionRecorder:
@@ -115,8 +117,10 @@ class SessionRecorder:
             except ValueError as error:
                 self._captured.notes.append(f"The graph of session {number} is too large to be shown: {error}")
                 continue
-            sources = {"": operation_sources(found.graph.get_operations(), UserFrames())}
-            self._captured.graphs.append(CapturedGraph(f"session:{number}", graph_def, found.records, sources=sources))
+            graph = CapturedGraph(f"session:{number}", graph_def, found.records)
+            graph.sources = {"": operation_sources(found.graph.get_operations(), UserFrames())}
+            graph.placed_before = found.before
+            self._captured.graphs.append(graph)
 
     def _with_log(self, config: Any) -> Any:
         import tensorflow as tf
@@ -142,9 +146,17 @@ class SessionRecorder:
             found = _Found(weakref.ref(session), session.graph, session._config, session not in self._logging)
             self._found.append(found)
             self._note_devices(session)
+            earlier = _remembered(session)
+            if earlier is not None and earlier.version == version and not records:
+                found.records, found.before = earlier.records, earlier.before
+                return
+            if earlier is not None:
+                found.before = _places(earlier.records) | earlier.before
         if records:
-            # An extended graph is placed, and logged, as a whole again.
+            # An extended graph is placed, and logged, as a whole again; what has a state stays where it was.
+            found.before = _places(found.records) | found.before
             found.records = records
+            _remember(session, version, records)
 
     def _note_devices(self, session: Any) -> None:
         if session.sess_str:
@@ -175,6 +187,18 @@ class SessionRecorder:
         return self._lines.pop()
 
 
+@dataclass(frozen=True)
+class _History:
+    """What a session that lives on has placed: it stays where it is, and a later recording is not told of it again.
+
+    It is kept with the session, under the name ``_HISTORY``.
+    """
+
+    version: int
+    records: list[PlacementRecord]
+    before: dict[str, str]
+
+
 @dataclass
 class _Found:
     """A session that ran."""
@@ -184,6 +208,22 @@ class _Found:
     config: Any
     old: bool
     records: list[PlacementRecord] = field(default_factory=list)
+    before: dict[str, str] = field(default_factory=dict)
+
+
+def _remembered(session: Any) -> _History | None:
+    history: _History | None = vars(session).get(_HISTORY)
+    return history
+
+
+def _remember(session: Any, version: int, records: list[PlacementRecord]) -> None:
+    earlier = _remembered(session)
+    before = {} if earlier is None else _places(earlier.records) | earlier.before
+    setattr(session, _HISTORY, _History(version, records, before))
+
+
+def _places(records: Sequence[PlacementRecord]) -> dict[str, str]:
+    return {record.name: record.device for record in records}
 
 
 def _keep_quiet(session: Any) -> None:
@@ -211,5 +251,6 @@ def _keep_quiet(session: Any) -> None:
             plain(current)
         finally:
             streams.stop()
+            _remember(current, placed, lines.pop())
 
     session._extend_graph = quiet_extend_graph

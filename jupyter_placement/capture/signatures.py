@@ -58,6 +58,11 @@ class Signatures:
         definition = self._op_defs.get(op)
         return [] if definition is None else _spread(definition.input_arg, types, count)
 
+    def is_stateful(self, op: str) -> bool:
+        """Tell whether an operation keeps a state: a session leaves it on its device when the graph grows."""
+        definition = self._op_defs.get(op)
+        return definition is not None and bool(definition.is_stateful)
+
     def reference_inputs(self, op: str) -> list[int]:
         """Return which inputs of an operation are references to a variable."""
         definition = self._op_defs.get(op)

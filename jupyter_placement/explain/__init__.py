@@ -2,7 +2,8 @@
 
 from jupyter_placement.explain.explanation import Explanation, explain, set_reasons, unknown_share, without_kernel
 from jupyter_placement.explain.ranking import Finding, findings
-from jupyter_placement.explain.rules import RULES, Rule, Rules
+from jupyter_placement.explain.rule import RULES, Rule
+from jupyter_placement.explain.rules import Rules
 
 __all__ = [
     "RULES",

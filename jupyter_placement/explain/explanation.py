@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jupyter_placement.explain.rules import Rule, Rules
+from jupyter_placement.explain.rule import Rule
+from jupyter_placement.explain.rules import Rules
 from jupyter_placement.explain.sentences import remedy, sentence
 from jupyter_placement.placement import Placement
 
@@ -20,7 +21,7 @@ class Explanation:
     node : str
         Its id.
     rule : str
-        Which rule applied: a key of :data:`~jupyter_placement.explain.rules.RULES`.
+        Which rule applied: a key of :data:`~jupyter_placement.explain.rule.RULES`.
     reason : str
         The one word of the data model for it.
     text : str
@@ -87,6 +88,8 @@ def otherwise(rules: Rules, node: str, rule: Rule) -> str | None:
     if rules.kind(node) not in ("session", "function"):
         return None
     label = rules.graph.nodes[node]["graph"]
+    if rule.name == "sticky" or rule.facts.get("because") == "sticky":
+        return rules.in_a_new_session(node)
     if rule.name in ("pinned", "pinned_partly", "no_such_device", "no_kernel"):
         return rules.other_placer(label, requests={node: ""}).place().get(node)
     if rule.name in ("colocated", "overridden"):

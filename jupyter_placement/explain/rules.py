@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.devices import device_type, parse_device, satisfies
 from jupyter_placement.explain.colocation import ARGUMENTS
 from jupyter_placement.explain.placer import METADATA, RESULTS, Placer, is_generator
 from jupyter_placement.explain.requests import OPEN
+from jupyter_placement.explain.rule import Rule
 from jupyter_placement.placement import Placement
-
-# Each rule, with the one word of the data model for it.
-RULES = {
-    "pinned": "pinned",
-    "pinned_partly": "pinned",
-    "constant": "pinned",
-    "colocated": "colocated",
-    "overridden": "colocated",
-    "no_kernel": "fallback",
-    "no_such_device": "fallback",
-    "default": "default",
-    "call_device": "default",
-    "generator": "followed",
-    "metadata": "followed",
-    "identity": "followed",
-    "argument": "followed",
-    "result": "followed",
-    "control_group": "followed",
-    "data_function": "followed",
-    "function_call": "followed",
-    "existing": "followed",
-    "small_on_host": "followed",
-    "compiled": "default",
-    "sticky": "followed",
-    "never_placed": "unknown",
-    "unknown": "unknown",
-}
-
-
-@dataclass
-class Rule:
-    """The rule of one node, and the facts that it rests on.
-
-    Attributes
-    ----------
-    name : str
-        One of :data:`RULES`.
-    facts : dict
-        JSON values only.
-    reason : str
-        The word of the data model.
-    """
-
-    name: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        self.reason = self.reason or RULES[self.name]
 
 
 class Rules:
@@ -78,16 +29,32 @@ class Rules:
         self._by_graph: dict[str, list[str]] = {}
         for node, data in self.graph.nodes(data=True):
             self._by_graph.setdefault(data["graph"], []).append(node)
+        self._before: dict[str, str] = self._facts.get("placed_before", {})
         self._placers: dict[str, Placer] = {}
+        self._fresh: dict[str, tuple[Placer, dict[str, str]]] = {}
         self._rules: dict[str, Rule] = {}
         self._deciders: dict[int, tuple[str, str]] = {}
 
     def placer(self, node: str) -> Placer:
-        """Return the placer's view of the graph that a node is of."""
+        """Return the placer's view of the graph that a node is of.
+
+        Where an earlier run of a session placed some of it, that is taken into account if a new session would place the
+        node elsewhere.
+        """
         label = self.graph.nodes[node]["graph"]
         if label not in self._placers:
             self._placers[label] = self.other_placer(label)
+            if any(one in self._before for one in self._by_graph[label]):
+                fresh = self.other_placer(label, fresh=True)
+                self._fresh[label] = fresh, fresh.place()
+        if label in self._fresh and self.in_a_new_session(node) == self.graph.nodes[node]["device"]:
+            return self._fresh[label][0]
         return self._placers[label]
+
+    def in_a_new_session(self, node: str) -> str | None:
+        """Return where a session without a history would place a node; ``None`` where that is not known."""
+        found = self._fresh.get(self.graph.nodes[node]["graph"])
+        return None if found is None else found[1].get(node)
 
     def other_placer(self, label: str, **change: Any) -> Placer:
         """Return the placer's view of a graph with other requests, or without some colocation."""
@@ -135,6 +102,8 @@ class Rules:
         copied = self._facts.get("copies", {}).get(node)
         if copied is not None and self.placer(node).assigned(node) == device:
             return Rule("argument", {"of": copied})
+        if node in self._before and self.placer(node).assigned(node) == device:
+            return Rule("sticky", {"requested": data["requested"]})
         if "GroupCrossDeviceControlEdges" in data["name"]:
             return self._control_group(node, device)
         return self._requested(node, data) if data["requested"] else self._free(node, data)
@@ -226,6 +195,8 @@ class Rules:
         for member in members:
             if nodes[member]["op"] in ARGUMENTS:
                 return member, "argument"
+            if placer.assigned(member) is not None:
+                return member, "sticky"
         asking = [one for one in members if placer.requested(one)]
         for member in (*(one for one in asking if placer.makes_resource(one)), *asking):
             if satisfies(device, placer.requested(member)):

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from jupyter_placement.devices import device_type, parse_device
-from jupyter_placement.explain.rules import Rule, Rules
+from jupyter_placement.explain.rule import Rule
+from jupyter_placement.explain.rules import Rules
 from jupyter_placement.summary import plural, some_names
 
 _LINKS = {
@@ -33,6 +34,8 @@ def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
         what = "Without that" if rule.name == "colocated" else "Without that request"
         if rule.facts.get("because") == "request":
             what = "Without the request of that operation"
+        elif "sticky" in (rule.name, rule.facts.get("because")):
+            what = "In a new session"
         text += f" {what} it would {'still ' if other == data['device'] else ''}be on {short(other)}."
     return text
 
@@ -40,6 +43,8 @@ def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
 def remedy(rule: Rule) -> str:
     """Say what to change where a node is not where the user asked for."""
     facts = rule.facts
+    if "sticky" in (rule.name, facts.get("because")):
+        return "Run the whole graph in a new session, or ask for a device before the first run."
     if rule.name == "no_such_device":
         return (
             f"Correct {facts['requested']}, or see why TensorFlow has no such device: "
@@ -86,6 +91,7 @@ def _colocated(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str
     return (
         text
         + {
+            "sticky": f" {name} decides: an earlier run of this session placed it, and it has a state.",
             "argument": f" {name} decides: it is an argument of the function, and is there already.",
             "request": f" {name} decides: it asked for {asked}.",
             "kernels": f" {name} decides: it has no kernel for another device type.",
@@ -191,7 +197,7 @@ def _compiled(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
 
 
 def _sticky(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
-    return "it was placed there in an earlier run of this session, and a stateful operation stays where it is."
+    return "an earlier run of this session placed it there, and an operation with a state stays where it is."
 
 
 def _never_placed(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
