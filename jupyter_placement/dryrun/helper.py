@@ -144,7 +144,8 @@ class Helper:
                 try:
                     data, log = helper_process.ask(process, (question, graph), timeout)
                 except (EOFError, OSError) as error:
-                    how = self._ending(process)
+                    how = helper_process.ending(process)
+                    self._end()
                     if self._closings != closings:
                         raise PlacementError("The dry run was ended: its process was closed meanwhile.") from error
                     if attempt == 2:
@@ -183,14 +184,6 @@ class Helper:
             self._process, self._memory = process, 0
             self.started += 1
         return process
-
-    def _ending(self, process: subprocess.Popen[bytes]) -> str:
-        try:
-            return helper_process.ending(process)
-        except subprocess.TimeoutExpired:
-            return "it closed its pipes"
-        finally:
-            self._end()
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -25,15 +25,18 @@ from typing import IO, Any, NoReturn
 # its own process has. A request does not name the task, so that both are one machine to the placer.
 TASK = "/job:localhost/replica:0/task:0"
 WORKER_TASK = 1_000_000
+LARGEST = 1 << 34  # bytes: eight times what a protocol buffer can be
 WORKER = f"/job:localhost/replica:0/task:{WORKER_TASK}"
 
 
 def read_blob(stream: IO[bytes]) -> bytes:
-    """Read a blob; ``EOFError`` when the other side has gone."""
+    """Read a blob; ``EOFError`` when the other side has gone, or is none that writes blobs."""
     head = stream.read(8)
     if len(head) < 8:
         raise EOFError
     (size,) = struct.unpack("<Q", head)
+    if size > LARGEST:
+        raise EOFError
     data = stream.read(size)
     if len(data) < size:
         raise EOFError
@@ -86,8 +89,9 @@ class Placer:
     """
 
     def __init__(self, log: Memory) -> None:
+        # Before grpc: of a Python that has neither, that it lacks TensorFlow is told.
+        tf = importlib.import_module("tensorflow")
         import grpc
-        import tensorflow as tf
         from tensorflow.core.framework import device_attributes_pb2
         from tensorflow.core.protobuf import tensorflow_server_pb2
 

@@ -75,31 +75,31 @@ def start(python: str) -> tuple[subprocess.Popen[bytes], str]:
     except OSError as error:
         raise PlacementError(f"{python} cannot be run: {error.strerror or error}") from error
     try:
-        told = json.loads(_first_words(process, python))
+        told = _first_words(process, python)
         if "failed" in told:
             raise PlacementError(_refusal(python, told))
-        if not told["cuda"]:
-            raise PlacementError(
-                f"{python} has TensorFlow {told['tensorflow']} without GPU kernels. {NEEDS_CUDA_BUILD}"
-            )
+        version = str(told.get("tensorflow"))
+        if not told.get("cuda"):
+            raise PlacementError(f"{python} has TensorFlow {version} without GPU kernels. {NEEDS_CUDA_BUILD}")
     except BaseException:
         end(process)
         raise
-    return process, str(told["tensorflow"])
+    return process, version
 
 
-def _first_words(process: subprocess.Popen[bytes], python: str) -> bytes:
+def _first_words(process: subprocess.Popen[bytes], python: str) -> dict[str, Any]:
     try:
-        return ask(process, None, _START_SECONDS)[0]
+        told: dict[str, Any] = json.loads(ask(process, None, _START_SECONDS)[0])
     except LateError:
         raise PlacementError(f"{python} did not start TensorFlow within {_START_SECONDS:g} seconds.") from None
-    except (EOFError, OSError) as error:
+    except (EOFError, OSError, ValueError) as error:
         how = ending(process)
         said = process.stderr.read().decode(errors="replace").strip().splitlines() if process.stderr else []
-        told = f": {said[-1]}" if said else ""
+        last = f": {said[-1]}" if said else ""
         raise PlacementError(
-            f"{python} could not start TensorFlow for dry runs ({how}{told}). {NEEDS_CUDA_BUILD}"
+            f"{python} could not start TensorFlow for dry runs ({how}{last}). {NEEDS_CUDA_BUILD}"
         ) from error
+    return told
 
 
 def _refusal(python: str, told: Mapping[str, Any]) -> str:
@@ -149,14 +149,12 @@ def ask(process: subprocess.Popen[bytes], blobs: tuple[bytes, ...] | None, timeo
 
 
 def ending(process: subprocess.Popen[bytes]) -> str:
-    """Say how a process ended that closed its pipes.
-
-    Raises
-    ------
-    subprocess.TimeoutExpired
-        When it goes on all the same.
-    """
-    code = process.wait(_END_SECONDS)
+    """Say how a process ended that does not answer any more; kill it if it goes on."""
+    try:
+        code = process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return "it went on without an answer"
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 

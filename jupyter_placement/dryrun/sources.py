@@ -58,16 +58,19 @@ def graph_of(
         return saved_model(path, signature, args, keywords)
     if hasattr(what, "get_concrete_function"):
         return traced(what, args, keywords)
-    if args or keywords:
-        raise PlacementError("inputs are for a function or a model: a graph, or a function that is traced, has its own")
+    graph = None
     if path is not None:
-        return graph_file(path)
-    if isinstance(what, tf.compat.v1.GraphDef):
-        return with_shapes(what)
-    if isinstance(what, tf.Graph) and not hasattr(what, "captures"):
-        return CapturedGraph("session:0", what.as_graph_def(add_shapes=True))
-    if hasattr(what, "graph") and (hasattr(what, "function_def") or hasattr(what, "cached_definition")):
-        return graph_of_function(what)
+        graph = graph_file(path)
+    elif isinstance(what, tf.compat.v1.GraphDef):
+        graph = with_shapes(what)
+    elif isinstance(what, tf.Graph) and not hasattr(what, "captures"):
+        graph = CapturedGraph("session:0", what.as_graph_def(add_shapes=True))
+    elif hasattr(what, "graph") and (hasattr(what, "function_def") or hasattr(what, "cached_definition")):
+        graph = graph_of_function(what)
+    if graph is not None and (args or keywords):
+        raise PlacementError("inputs are for a function or a model: a graph, or a function that is traced, has its own")
+    if graph is not None:
+        return graph
     hint = ": put @tf.function above it" if callable(what) and hasattr(what, "__code__") else ""
     raise PlacementError(
         f"a {type(what).__name__} cannot be placed{hint}; what can be: a tf.function and its inputs, a Keras model, a "
