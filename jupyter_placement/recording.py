@@ -216,6 +216,7 @@ class Recording:
         if self._eager is not None:
             self._captured.eager, self._captured.sources = self._eager.calls, self._eager.sources
             self._captured.first_number = self._eager.first_number
+            self._captured.failures += self._eager.failures
             if self._eager.skipped:
                 self._captured.notes.append(
                     f"{self._eager.skipped} eager operations after the first {len(self._eager.calls)} are not shown."
@@ -236,7 +237,7 @@ class Recording:
             **placement.meta,
         }
         set_reasons(placement)
-        events = placement_events(placement, self._lines.other, error)
+        events = placement_events(placement, self._lines.other, error, self._captured.failures)
         placement.events = [self._with_holders(event, devices) for event in events]
         if not placement.graph:
             placement.meta["nothing"] = self._why_nothing()

@@ -8,12 +8,14 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from jupyter_placement.capture.graphs import EagerCall, EagerTensorFact
+from jupyter_placement.capture.failures import placement_failure
+from jupyter_placement.capture.graphs import EagerCall, EagerTensorFact, Failure
 from jupyter_placement.capture.private import PrivateTensorFlow
 from jupyter_placement.capture.sources import UserFrames
 
 MAXIMUM_CALLS = 50_000
 MAXIMUM_STEPS = 1_000
+MAXIMUM_FAILURES = 100
 
 _PLAIN = frozenset({str, bytes, int, float, bool, complex, type(None)})
 
@@ -38,6 +40,8 @@ class EagerRecorder:
         The operations that ran, the first 50,000.
     sources : dict of int to EagerTensorFact
         The tensors that they took and that none of them made, by number.
+    failures : list of Failure
+        Operations that could not run where they were asked to, the first 100.
     skipped : int
         Operations that were not noted because there were too many.
     steps : list of (float, float or None)
@@ -59,6 +63,7 @@ class EagerRecorder:
         self.first_number = 0
         self.calls: list[EagerCall] = []
         self.sources: dict[int, EagerTensorFact] = {}
+        self.failures: list[Failure] = []
         self.skipped = 0
         self.steps: list[tuple[float, float | None]] = []
 
@@ -90,7 +95,11 @@ class EagerRecorder:
 
     def _fast_path(self, original: Any) -> Any:
         def fast_path_execute(context: Any, op: str, name: str | None, *arguments: Any) -> Any:
-            outputs = original(context, op, name, *arguments)
+            try:
+                outputs = original(context, op, name, *arguments)
+            except Exception as error:
+                self._failed(op, error)
+                raise
             self._note(op, name, context.device_name, arguments, outputs)
             return outputs
 
@@ -100,7 +109,11 @@ class EagerRecorder:
         def execute(op_name: Any, num_outputs: int, inputs: Any, attrs: Any, ctx: Any, *rest: Any, **named: Any) -> Any:
             op = op_name.decode() if isinstance(op_name, bytes) else op_name
             if not op.startswith("__"):
-                outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
+                try:
+                    outputs = original(op_name, num_outputs, inputs, attrs, ctx, *rest, **named)
+                except Exception as error:
+                    self._failed(op, error)
+                    raise
             else:
                 call = self._before(op, inputs)
                 began = time.monotonic()
@@ -119,6 +132,12 @@ class EagerRecorder:
             return outputs
 
         return execute
+
+    def _failed(self, op: str, error: Exception) -> None:
+        text = str(getattr(error, "message", None) or error)
+        if "device" in text and len(self.failures) < MAXIMUM_FAILURES and placement_failure(text) is not None:
+            source = self._frames.current(sys._getframe(2))
+            self.failures.append(Failure(text if "[Op:" in text else f"{text} [Op:{op}]", None, source))
 
     def _note(self, op: str, name: str | None, device: str | None, arguments: tuple[Any, ...], outputs: Any) -> None:
         if len(self.calls) >= MAXIMUM_CALLS:

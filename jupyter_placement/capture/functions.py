@@ -8,8 +8,9 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 from jupyter_placement.capture.datasets import dataset_functions
+from jupyter_placement.capture.failed import unplaced_graph
 from jupyter_placement.capture.failures import placement_failure
-from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.graphs import ARGUMENT_OPS, Captured, CapturedGraph, Failure, eager_operation
 from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
@@ -18,7 +19,6 @@ from jupyter_placement.capture.sources import UserFrames, function_sources
 from jupyter_placement.log import PlacementRecord
 
 _DATASET = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
-_ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 # A function of the runtime, the devices of its inputs, and the device that was asked for around the call.
 _Call = tuple[Any, tuple[str, ...], str]
@@ -156,6 +156,7 @@ class FunctionRecorder:
                 self._log(self._running > 0)
                 self._lines.expect(False)
                 if error is not None and placement_failure(str(error)) is not None:
+                    self._captured.failures.append(Failure(str(error), unplaced_graph(call[0], self._private.op_defs)))
                     self._collect()  # it was not placed, and would be placed again under other rules
                 else:
                     self._collect(*call)
@@ -210,9 +211,9 @@ class FunctionRecorder:
         for item, share in zip(collected, split_records(records, expected), strict=True):
             before, after = item.pre_optimization_graph, item.post_optimization_graph
             graph = CapturedGraph("", before, share, after)
-            names = {node.name for node in before.node if node.op not in _ARGUMENT_OPS}
+            names = {node.name for node in before.node if node.op not in ARGUMENT_OPS}
             index = next((index for index, body in bodies.items() if body == names), None)
-            node = _eager_operation(before)
+            node = eager_operation(before)
             if index is not None:
                 del bodies[index]
                 graph.called_on = called[index][2]
@@ -248,7 +249,7 @@ class FunctionRecorder:
             frozenset(node.name for node in function.cached_definition.node_def): function for function in functions
         }
         for graph in without:
-            names = frozenset(node.name for node in graph.graph_def.node if node.op not in _ARGUMENT_OPS)
+            names = frozenset(node.name for node in graph.graph_def.node if node.op not in ARGUMENT_OPS)
             if names in by_names:
                 graph.sources = function_sources(by_names[names], frames)
 
@@ -263,21 +264,6 @@ class FunctionRecorder:
             if function is not None and {node.name for node in function.cached_definition.node_def} == names:
                 return function_label(name)
         return "inner"
-
-
-def _eager_operation(graph_def: Any) -> Any | None:
-    """Return the operation of the small graph that TensorFlow makes for an eager one; ``None`` for other graphs.
-
-    It has its full device before the placer sees it. With oneDNN the graph is told twice, the second time with the
-    operation that oneDNN puts in its place (``_MklMatMul``; seen on 2.21).
-    """
-    nodes = [node for node in graph_def.node if node.op not in _ARGUMENT_OPS]
-    arguments = {node.name for node in graph_def.node if node.op in _ARGUMENT_OPS}
-    alone = all(
-        node.device.startswith("/job:") and {source.split(":")[0] for source in node.input} <= arguments
-        for node in nodes
-    )
-    return nodes[0] if nodes and alone and (len(nodes) == 1 or nodes[1].op.startswith("_Mkl")) else None
 
 
 def function_shapes(function: Any) -> dict[str, dict[str, list[Any]]]:

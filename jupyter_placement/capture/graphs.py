@@ -7,6 +7,8 @@ from typing import Any
 
 from jupyter_placement.log import PlacementRecord
 
+ARGUMENT_OPS = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
+
 
 @dataclass
 class CapturedGraph:
@@ -43,6 +45,25 @@ class CapturedGraph:
     sources: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
     called_on: str = ""
     placed_before: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What TensorFlow raised because it could not place something as asked.
+
+    Attributes
+    ----------
+    text : str
+        The message of the exception.
+    graph : CapturedGraph or None
+        What could not be placed; ``None`` for an eager operation.
+    source : (str, int) or None
+        File and line where it was raised.
+    """
+
+    text: str
+    graph: CapturedGraph | None = None
+    source: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,8 @@ class Captured:
         Functions that XLA compiles as a whole, by TensorFlow's name of them, with their number of operations.
     notes : list of str
         Sentences on what could not be recorded.
+    failures : list of Failure
+        What could not be placed as asked, whether or not the code went on.
     """
 
     graphs: list[CapturedGraph] = field(default_factory=list)
@@ -129,3 +152,19 @@ class Captured:
     one_op_devices: dict[str, set[str]] = field(default_factory=dict)
     compiled: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def eager_operation(graph_def: Any) -> Any | None:
+    """Return the operation of the small graph that TensorFlow makes for an eager one; ``None`` for other graphs.
+
+    It has its full device before the placer sees it. With oneDNN the graph is told twice, the second time with the
+    operation that oneDNN puts in its place (``_MklMatMul``; seen on 2.21).
+    """
+    nodes = [node for node in graph_def.node if node.op not in ARGUMENT_OPS]
+    arguments = {node.name for node in graph_def.node if node.op in ARGUMENT_OPS}
+    alone = all(
+        node.device.startswith("/job:") and {source.split(":")[0] for source in node.input} <= arguments
+        for node in nodes
+    )
+    return nodes[0] if nodes and alone and (len(nodes) == 1 or nodes[1].op.startswith("_Mkl")) else None

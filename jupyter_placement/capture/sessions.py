@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.capture.eager import MAXIMUM_STEPS
-from jupyter_placement.capture.graphs import Captured, CapturedGraph
+from jupyter_placement.capture.failures import placement_failure
+from jupyter_placement.capture.graphs import Captured, CapturedGraph, Failure
 from jupyter_placement.capture.private import PrivateTensorFlow
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.capture.sources import UserFrames, operation_sources
@@ -88,6 +89,9 @@ class SessionRecorder:
             recorder._lines.expect(True)
             try:
                 extend(session)
+            except Exception as error:
+                recorder._failed(session, error)
+                raise
             finally:
                 recorder._lines.expect(False)
                 recorder._extended(session)
@@ -157,6 +161,13 @@ class SessionRecorder:
             found.before = _places(found.records) | found.before
             found.records = records
             _remember(session, version, records)
+
+    def _failed(self, session: Any, error: BaseException) -> None:
+        text = str(error)
+        if placement_failure(text) is not None:
+            graph = CapturedGraph("", session.graph.as_graph_def())
+            graph.sources = {"": operation_sources(session.graph.get_operations(), UserFrames())}
+            self._captured.failures.append(Failure(text, graph))
 
     def _note_devices(self, session: Any) -> None:
         if session.sess_str:
