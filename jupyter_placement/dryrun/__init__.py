@@ -1,8 +1,19 @@
 """TensorFlow's placer on imagined hardware."""
 
 from jupyter_placement.capture.requests import requests
-from jupyter_placement.dryrun.cards import KNOWN_CARDS, Card
+from jupyter_placement.dryrun.card import Card
+from jupyter_placement.dryrun.cards import KNOWN_CARDS
+from jupyter_placement.dryrun.estimate_data import Estimate, estimate_of
 from jupyter_placement.dryrun.machine import parse_machine
 from jupyter_placement.dryrun.run import close_helpers, dry_run
 
-__all__ = ["KNOWN_CARDS", "Card", "close_helpers", "dry_run", "parse_machine", "requests"]
+__all__ = [
+    "KNOWN_CARDS",
+    "Card",
+    "Estimate",
+    "close_helpers",
+    "dry_run",
+    "estimate_of",
+    "parse_machine",
+    "requests",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jupyter_placement.capture.frames import Frame
@@ -13,21 +13,21 @@ from jupyter_placement.capture.signatures import Signatures
 from jupyter_placement.dryrun.step_graph import StepNode
 
 
-def node_defs(nodes: Sequence[StepNode], graphs: Sequence[CapturedGraph]) -> list[Any]:
+def node_defs(nodes: Sequence[StepNode], graphs: Mapping[str, CapturedGraph]) -> list[Any]:
     """Return the NodeDef of each node; ``None`` for a node that TensorFlow's lowering put in.
 
     Parameters
     ----------
     nodes : sequence of StepNode
         Of one Placement.
-    graphs : sequence of CapturedGraph
-        What it was made of, in the same order.
+    graphs : mapping of str to CapturedGraph
+        What it was made of, by the label that :func:`labelled` gives.
     """
     numbers: dict[str, list[int]] = {}
     for number, node in enumerate(nodes):
         numbers.setdefault(node.graph, []).append(number)
     found: list[Any] = [None] * len(nodes)
-    for label, graph in labelled(graphs):
+    for label, graph in graphs.items():
         members = numbers.get(label, [])
         known = _definitions(graph, [nodes[number].name for number in members])
         for number in members:

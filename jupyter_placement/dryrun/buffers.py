@@ -58,6 +58,10 @@ class DeviceMemory:
         Bytes that are there all the time.
     unknown : int
         Tensors of unknown size; their bytes are not counted.
+    open_inputs : int
+        How many of these are inputs of the step.
+    biggest : int
+        Bytes of the largest tensor.
     """
 
     peak: int = 0
@@ -67,6 +71,8 @@ class DeviceMemory:
     inputs: int = 0
     constants: int = 0
     unknown: int = 0
+    open_inputs: int = 0
+    biggest: int = 0
 
 
 class Ledger:

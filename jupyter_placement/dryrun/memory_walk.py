@@ -107,6 +107,7 @@ class MemoryWalk:
         if size is None:
             if node.outputs[output].dtype != "string":
                 self._device(place).unknown += 1
+                self._device(place).open_inputs += node.op in _INPUTS
             return None
         if node.op in _INPUTS:
             self._device(place).inputs += size
@@ -124,6 +125,8 @@ class MemoryWalk:
         if node.op == "TensorArrayWriteV3":
             return self._put(number, node, given)
         buffer = Buffer(number, place, size, "gradients" if "gradient" in node.name else "activations")
+        memory = self._device(place)
+        memory.biggest = max(memory.biggest, size)
         self._ledger.take(number, buffer)
         return buffer
 

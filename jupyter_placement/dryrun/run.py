@@ -12,6 +12,7 @@ from jupyter_placement.capture.events import placement_events
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, full_device
+from jupyter_placement.dryrun.card import Card
 from jupyter_placement.dryrun.errors import UnplaceableError
 from jupyter_placement.dryrun.estimate import add_estimate
 from jupyter_placement.dryrun.helpers import HELPERS
@@ -25,7 +26,7 @@ from jupyter_placement.placement import Device, Placement, PlacementError
 def dry_run(
     what: Any,
     *args: Any,
-    on: str | Sequence[Device],
+    on: str | Sequence[Device | Card],
     soft: bool = True,
     train: bool | None = None,
     signature: str | None = None,
@@ -46,8 +47,8 @@ def dry_run(
         The inputs of a function: tensors, arrays, ``tf.TensorSpec`` or plain values. Of a Keras model one batch: ``x``
         for its ``predict``; ``x, y`` (and ``sample_weight``) for its train step, with its optimizer, if it is compiled.
         Several inputs of a model go into one list or dict.
-    on : str or sequence of Device
-        The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xCPU"``.
+    on : str, or sequence of Card or Device
+        The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xA100-80GB/PCIe4"``, ``"4xCPU"``.
     soft : bool
         Soft placement. When false, what cannot be placed as asked is an error.
     train : bool, optional
@@ -136,15 +137,15 @@ def _take(log: list[str], warnings: str, lines: LineCollector, graph: CapturedGr
     graph.records = lines.pop()
 
 
-def _machine(on: str | Sequence[Device]) -> list[Device]:
+def _machine(on: str | Sequence[Device | Card]) -> list[Device]:
     """Return the devices of a machine, by their full names, the first CPU among them."""
     if not isinstance(on, str):
-        if not isinstance(on, list | tuple) or not on or not all(isinstance(one, Device) for one in on):
+        if not isinstance(on, list | tuple) or not on or not all(isinstance(one, Device | Card) for one in on):
             raise PlacementError(
-                f'on= is a machine: "2xT4", "1xH100-80GB + 2xL4", "4xCPU", or a list of Device; it is {on!r}'
+                f'on= is a machine: "2xT4", "1xH100-80GB + 2xL4", "4xCPU", or a list of Card or Device; it is {on!r}'
             )
         for device in on:
-            if (full_device(device.name) or "").startswith(f"{LOCAL_TASK}/") is False:
+            if isinstance(device, Device) and (full_device(device.name) or "").startswith(f"{LOCAL_TASK}/") is False:
                 raise PlacementError(
                     f"{device.name!r} is no device of one machine: name it like GPU:0 or {LOCAL_TASK}/device:GPU:0"
                 )

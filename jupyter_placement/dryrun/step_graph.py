@@ -120,6 +120,8 @@ class StepNode:
         Whether all its outputs are in host memory although it is on no CPU.
     host_outputs : set of int
         Those of its outputs that are.
+    on_host : bool
+        Whether its device is a CPU.
     """
 
     id: str
@@ -135,15 +137,11 @@ class StepNode:
     waits: int = 0
     back: list[int] = field(default_factory=list)
     host_outputs: set[int] = field(default_factory=set)
+    on_host: bool = False
 
     def place(self, output: int) -> str:
         """Return the device whose memory an output is in."""
         return host_of(self.device) if output in self.host_outputs and not self.on_host else self.device
-
-    @property
-    def on_host(self) -> bool:
-        """Whether its device is a CPU."""
-        return device_type(self.device) in ("CPU", None)
 
 
 def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> list[StepNode]:
@@ -160,6 +158,7 @@ def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> lis
     only = None if graphs is None else set(graphs)
     numbers: dict[str, int] = {}
     nodes: list[StepNode] = []
+    on_host = {name: device_type(name) in ("CPU", None) for name in placement.device_counts()}
     for ident, data in graph.nodes(data=True):
         if only is not None and data["graph"] not in only:
             continue
@@ -173,6 +172,7 @@ def step_nodes(placement: Placement, graphs: Iterable[str] | None = None) -> lis
                 data["device"] or "",
                 _outputs(data),
                 data["memory"] == "host",
+                on_host=on_host.get(data["device"] or "", True),
             )
         )
     given: list[list[tuple[int, int, int, str]]] = [[] for _ in nodes]

@@ -15,7 +15,7 @@ _HAND_ON = frozenset(("Identity", "Switch", "Merge", "Enter", "Exit", "NextItera
 _APPLY = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]\w*")
 # Keras names the scope of an update after the optimizer's class; TensorFlow 1's optimizers have Apply operations.
 _OPTIMIZER = re.compile(
-    r"(?:^|/)(?:adam|adamw|adamax|nadam|adagrad|adadelta|adafactor|ftrl|lamb|lion|momentum|muon|rms_?prop|sgd"
+    r"(?:^|/)(?:adam|adamw|adamax|nadam|adagrad|adadelta|adafactor|ftrl|lamb|lion|momentum|muon|rm_?s_?prop|sgd"
     r"|\w*optimizer)(?:_\d+)?/"
 )
 
@@ -32,6 +32,8 @@ class Variable:
         Where it lives.
     size : int or None
         Bytes; ``None`` if its shape is not known.
+    key : str
+        What two handles of the same variable have in common.
     slot : bool
         Whether it is the optimizer's: a slot, its counter, its rate.
     """
@@ -39,6 +41,7 @@ class Variable:
     node: int
     device: str
     size: int | None
+    key: str
     slot: bool
 
 
@@ -60,12 +63,10 @@ def find_variables(nodes: Sequence[StepNode], definitions: Sequence[Any]) -> lis
                 continue  # a variable has as many handles as it has users, in graphs of TensorFlow 1
             seen.add((node.device, key))
         elif node.op in _REFERENCES:
-            size = node.outputs[0].size if node.outputs else None
-        elif node.op in ("_Arg", "_DeviceArg") and node.outputs and node.outputs[0].dtype == "resource":
-            size = None
+            key, size = node.id, node.outputs[0].size if node.outputs else None
         else:
             continue
-        found.append(Variable(number, node.device, size, _is_slot(nodes, number)))
+        found.append(Variable(number, node.device, size, key, _is_slot(nodes, number)))
     return found
 
 
