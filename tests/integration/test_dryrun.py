@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_placement.devices import LOCAL_TASK
-from jupyter_placement.dryrun import close_helpers, dry_run, parse_machine
-from jupyter_placement.dryrun.helper import Helper
-from jupyter_placement.dryrun.preparation import Preparation
+from jupyter_placement.dryrun import close_helpers, dry_run
 from jupyter_placement.placement import Placement, PlacementError
 
 tf = pytest.importorskip("tensorflow")
@@ -195,51 +190,3 @@ def test_models_and_files(tmp_path: Path) -> None:
     assert devices_of(dry_run(tmp_path / "graph.pb", on="2xT4")) == {"one": f"{LOCAL_TASK}/device:GPU:1"}
     with pytest.raises(PlacementError, match=r"no\.pb cannot be read"):
         dry_run(tmp_path / "no.pb", on="2xT4")
-
-
-def test_a_killed_helper_is_replaced_and_a_slow_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    monkeypatch.setenv("grpc_proxy", "http://127.0.0.1:9")
-    graph = generated_graph(1, unknown=False).as_graph_def()
-    names = [f"{LOCAL_TASK}/device:CPU:{index}" for index in range(CPUS)]
-    devices = [{"name": name, "type": "CPU", "memory": 1, "description": ""} for name in names]
-    data = Preparation(graph, parse_machine(f"{CPUS}xCPU")).graph
-    helper = Helper()
-    first = helper.place(data, devices)
-    pid = helper.pid
-    assert pid is not None
-    assert listening_beyond_loopback(pid) == []
-    os.kill(pid, signal.SIGKILL)
-    assert sorted(helper.place(data, devices).log) == sorted(first.log)
-    assert helper.started == 2
-    with pytest.raises(PlacementError, match="did not answer within 0 seconds"):
-        helper.place(data, devices, timeout=0.0)
-    answers: list[list[str]] = []
-    threads = [threading.Thread(target=lambda: answers.append(helper.place(data, devices).log)) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [sorted(answer) for answer in answers] == [sorted(first.log)] * 8
-    last = helper.pid
-    assert last is not None
-    helper.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(last, 0)
-
-
-def listening_beyond_loopback(pid: int) -> list[str]:
-    """Return the local addresses, in the kernel's form, on which a process listens to others than this machine."""
-    inodes = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        target = os.readlink(f"/proc/{pid}/fd/{name}")
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            loopback = fields[1].split(":")[0].endswith("0100007F")
-            if fields[3] == "0A" and fields[9] in inodes and not loopback:
-                found.append(fields[1])
-    return found
