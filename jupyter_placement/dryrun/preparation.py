@@ -52,8 +52,8 @@ class Preparation:
     Raises
     ------
     UnplaceableError
-        Without soft placement, when a function's result is asked for on a device that is not there: the runtime of
-        functions refuses that before the placer begins.
+        What the runtime of functions refuses before the placer begins: a function's result on a device that is not
+        there, without soft placement, or whose name is none.
 
     Attributes
     ----------
@@ -132,6 +132,8 @@ class Preparation:
         if group and source.op != "_Arg":
             node.attr["_class"].list.s[:] = [group]
         elif device and (node.attr["T"].type != _VARIANT or source.op == "_Arg"):
+            if not device.startswith("/") or parse_device(device) is None:
+                raise UnplaceableError(f"Failed to parse explicit device specification {device}")
             there = [name for name in self._devices if satisfies(name, device)]
             if not there and not self._soft:
                 raise UnplaceableError(f"Unable to find any devices for spec {device}")
