@@ -90,7 +90,7 @@ class Placer:
 
     def __init__(self, log: Memory) -> None:
         # Before grpc: of a Python that has neither, that it lacks TensorFlow is told.
-        tf = importlib.import_module("tensorflow")
+        tf: Any = importlib.import_module("tensorflow")
         import grpc
         from tensorflow.core.framework import device_attributes_pb2
         from tensorflow.core.protobuf import tensorflow_server_pb2
