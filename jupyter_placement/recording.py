@@ -175,7 +175,7 @@ class Recording:
             private, self._lines, drain, self._captured, self._known, self._streams.intact
         )
         self._sessions = SessionRecorder(private, self._lines, drain, self._captured, self._soft)
-        self._eager = EagerRecorder(private, self._functions.before, self._functions.after)
+        self._eager = EagerRecorder(private, self._functions.before, self._functions.after, self._functions.dataset)
         for recorder in (self._functions, self._sessions, self._eager):
             recorder.install()
             self._hooks.callback(recorder.uninstall)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+from jupyter_placement.capture.datasets import DATASET
 from jupyter_placement.capture.failures import placement_failure
 from jupyter_placement.capture.graphs import EagerCall, EagerTensorFact, Failure
 from jupyter_placement.capture.private import PrivateTensorFlow
@@ -33,6 +34,8 @@ class EagerRecorder:
     before, after : callable
         Called as ``call = before(name, inputs)`` and ``after(call, error)`` around an operation that is a function's
         name.
+    dataset : callable
+        Called with the arguments of each operation that makes a dataset, before it runs.
 
     Attributes
     ----------
@@ -53,10 +56,12 @@ class EagerRecorder:
         private: PrivateTensorFlow,
         before: Callable[[str, Sequence[Any]], Any],
         after: Callable[[Any, BaseException | None], None],
+        dataset: Callable[[Sequence[Any]], None],
     ) -> None:
         self._private = private
         self._before = before
         self._after = after
+        self._dataset = dataset
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._numbers: set[int] = set()
         self._frames = UserFrames()
@@ -95,6 +100,8 @@ class EagerRecorder:
 
     def _fast_path(self, original: Any) -> Any:
         def fast_path_execute(context: Any, op: str, name: str | None, *arguments: Any) -> Any:
+            if op.endswith(DATASET):
+                self._dataset(arguments)
             try:
                 outputs = original(context, op, name, *arguments)
             except Exception as error:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
-from jupyter_placement.capture.datasets import dataset_functions
+from jupyter_placement.capture.datasets import DATASET, dataset_functions, sources_of_functions
 from jupyter_placement.capture.failed import unplaced_graph
 from jupyter_placement.capture.failures import placement_failure
 from jupyter_placement.capture.graphs import ARGUMENT_OPS, Captured, CapturedGraph, Failure, eager_operation
@@ -15,10 +15,8 @@ from jupyter_placement.capture.names import function_label
 from jupyter_placement.capture.private import PrivateTensorFlow, current_context, log_switch
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
 from jupyter_placement.capture.replacement import place_again
-from jupyter_placement.capture.sources import UserFrames, function_sources
+from jupyter_placement.capture.sources import Source, UserFrames, function_sources, runtime_sources
 from jupyter_placement.log import PlacementRecord
-
-_DATASET = ("Dataset", "DatasetV2", "DatasetV3", "DatasetV4")
 
 # A function of the runtime, the devices of its inputs, and the device that was asked for around the call.
 _Call = tuple[Any, tuple[str, ...], str]
@@ -68,6 +66,7 @@ class FunctionRecorder:
         self._records: list[PlacementRecord] = []
         self._called: list[Any] = []
         self._without_shapes: list[tuple[Any, CapturedGraph]] = []
+        self._dataset_sources: dict[str, dict[str, dict[str, Source]]] = {}
         self._switch: Callable[[bool], None] | None = None
         self._context: Any = None
         self._original: Any = None
@@ -127,7 +126,6 @@ class FunctionRecorder:
             frames = UserFrames()
             for function, graph in self._without_shapes:
                 graph.shapes, graph.sources = function_shapes(function), function_sources(function, frames)
-            self._find_sources(frames)
         finally:
             context.disable_graph_collection()
 
@@ -160,6 +158,11 @@ class FunctionRecorder:
                     self._collect()  # it was not placed, and would be placed again under other rules
                 else:
                     self._collect(*call)
+
+    def dataset(self, arguments: Sequence[Any]) -> None:
+        """Note the lines of the functions that a dataset operation takes."""
+        with self._lock:
+            self._dataset_sources.update(sources_of_functions(arguments, UserFrames()))
 
     def _begin(self, context: Any) -> None:
         if self._context is None:
@@ -221,10 +224,15 @@ class FunctionRecorder:
             elif node is not None:
                 device = next((one.device for one in after.node if one.name == node.name), node.device)
                 self._captured.one_op_devices.setdefault(node.op, set()).add(device)
-                if node.op.endswith(_DATASET):
-                    self._captured.graphs.extend(dataset_functions(node, before.library, device, self._private.op_defs))
+                if node.op.endswith(DATASET):
+                    self._captured.graphs.extend(
+                        dataset_functions(node, before.library, device, self._private.op_defs, self._dataset_sources)
+                    )
             else:
-                graph.label = f"function:{self._inner_label(names)}"
+                inner = self._inner(names)
+                graph.label = f"function:{'inner' if inner is None else function_label(inner.signature.name)}"
+                if inner is not None:
+                    graph.sources = {"": runtime_sources(self._context, inner, UserFrames())}
                 self._captured.graphs.append(graph)
         for index in bodies:
             function = called[index][0]
@@ -239,31 +247,17 @@ class FunctionRecorder:
         self._known[function] = graph
         self._captured.graphs.append(graph)
 
-    def _find_sources(self, frames: UserFrames) -> None:
-        """Find the lines of functions that no call of the user names: those of tf.data, and inner ones."""
-        without = [graph for graph in self._captured.graphs if not graph.sources]
-        if not without:
-            return
-        functions = [function for reference in self._atomic.values() if (function := reference()) is not None]
-        by_names = {
-            frozenset(node.name for node in function.cached_definition.node_def): function for function in functions
-        }
-        for graph in without:
-            names = frozenset(node.name for node in graph.graph_def.node if node.op not in ARGUMENT_OPS)
-            if names in by_names:
-                graph.sources = function_sources(by_names[names], frames)
-
-    def _inner_label(self, names: set[str]) -> str:
-        """Find the function of a graph that no call of the user names: one that runs inside another."""
+    def _inner(self, names: set[str]) -> Any | None:
+        """Find the definition of a function that no call of the user names: one that runs inside another."""
         for graph in self._captured.graphs:
             for definition in graph.graph_def.library.function:
                 if {node.name for node in definition.node_def} == names:
-                    return function_label(definition.signature.name)
-        for name, reference in self._atomic.items():
+                    return definition
+        for reference in self._atomic.values():
             function = reference()
             if function is not None and {node.name for node in function.cached_definition.node_def} == names:
-                return function_label(name)
-        return "inner"
+                return function.cached_definition
+        return None
 
 
 def function_shapes(function: Any) -> dict[str, dict[str, list[Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
@@ -103,12 +104,70 @@ def operation_sources(operations: Iterable[Any], frames: UserFrames) -> dict[str
 
 
 def function_sources(function: Any, frames: UserFrames) -> dict[str, dict[str, Source]]:
-    """Return file and line of each operation in a function (under ``""``) and in those that it calls (by name)."""
+    """Return file and line of each operation in a function (under ``""``) and in those that it calls (by name).
+
+    An argument has the line that hands it over, or that of the first operation that takes it from outside; a result
+    that of the operation that makes it.
+
+    Parameters
+    ----------
+    function : AtomicFunction
+        The function of the runtime.
+    frames : UserFrames
+        What the user's files are.
+    """
     found: dict[str, dict[str, Source]] = {}
     waiting = [("", function)]
     while waiting:
         name, current = waiting.pop()
-        if name not in found:
-            found[name] = operation_sources(current.graph.get_operations(), frames)
-            waiting.extend((child.name.decode(), child) for child in current.children)
+        if name in found:
+            continue
+        made = found[name] = operation_sources(current.graph.get_operations(), frames)
+        signature = current.cached_definition.signature
+        for arguments, tensors, suffix in (
+            (signature.input_arg, current.graph.inputs, ""),
+            (signature.output_arg, current.graph.outputs, "_RetVal"),
+        ):
+            for argument, tensor in zip(arguments, tensors, strict=False):
+                source = made.get(tensor.op.name)
+                if source is not None:
+                    made.setdefault(argument.name + suffix, source)
+        waiting.extend((child.name.decode(), child) for child in current.children)
+    return found
+
+
+def runtime_sources(context: Any, definition: Any, frames: UserFrames) -> dict[str, Source]:
+    """Return file and line of each operation in a function that only the runtime knows, such as tf.data's.
+
+    Parameters
+    ----------
+    context : tensorflow.python.eager.context.Context
+        The eager context.
+    definition : FunctionDef
+        The function.
+    frames : UserFrames
+        What the user's files are.
+    """
+    import tensorflow as tf
+
+    try:
+        told = context.get_graph_debug_info(definition.signature.name)
+    except (AttributeError, tf.errors.OpError):  # TensorFlow before 2.14, or a function that is gone
+        return {}
+    found: dict[str, Source] = {}
+    for name, number in told.name_to_trace_id.items():
+        for frame_id in reversed(told.traces_by_id[number].frame_id):
+            frame = told.frames_by_id[frame_id]
+            file = told.files[frame.file_index]
+            if frames.is_users(file):
+                found[name] = file, frame.line
+                break
+    normalized = {re.sub("[^a-z0-9_]", "_", name.lower()): source for name, source in found.items()}
+    for argument in definition.signature.input_arg:
+        if argument.name in normalized:
+            found.setdefault(argument.name, normalized[argument.name])
+    for argument in definition.signature.output_arg:
+        source = found.get(definition.ret[argument.name].partition(":")[0])
+        if source is not None:
+            found[f"{argument.name}_RetVal"] = source
     return found

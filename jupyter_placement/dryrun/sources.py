@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
+from jupyter_placement.capture.sources import UserFrames, operation_sources
 from jupyter_placement.dryrun.files import graph_file, saved_model, with_shapes
 from jupyter_placement.dryrun.functions import graph_of_function, traced
 from jupyter_placement.placement import PlacementError
@@ -65,6 +66,7 @@ def graph_of(
         graph = with_shapes(what)
     elif isinstance(what, tf.Graph) and not hasattr(what, "captures"):
         graph = CapturedGraph("session:0", what.as_graph_def(add_shapes=True))
+        graph.sources = {"": operation_sources(what.get_operations(), UserFrames())}
     elif hasattr(what, "graph") and (hasattr(what, "function_def") or hasattr(what, "cached_definition")):
         graph = graph_of_function(what)
     if graph is not None and (args or keywords):

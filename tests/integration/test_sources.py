@@ -71,6 +71,68 @@ def test_a_keras_layer_is_the_line_that_calls_the_model() -> None:
     assert made and {data["source"] for data in made} == {(HERE, line_of(call.python_function, "layer(x)"))}
 
 
+@pytest.mark.tensorflow
+def test_arguments_captured_variables_and_results_have_a_line() -> None:
+    import tensorflow as tf
+
+    weight = tf.Variable(2.0)
+
+    def scaled(x: Any) -> Any:
+        y = x + 1.0
+        return y * weight
+
+    def call() -> Any:
+        return tf.function(scaled)(tf.ones([2]))
+
+    with record(interval=60) as recording:
+        call()
+    assert recording.placement is not None
+    nodes = [data for _, data in recording.placement.graph.nodes(data=True) if data["graph"] == "function:scaled"]
+    found = {data["name"]: data["source"] for data in nodes}
+    assert found["x"] == (HERE, line_of(call, "scaled"))
+    (captured,) = [data for data in nodes if data["op"] == "_Arg" and data["dtype"] == "resource"]
+    assert captured["source"] == (HERE, line_of(scaled, "weight"))
+    (result,) = [data for data in nodes if data["op"] == "_Retval"]
+    assert result["source"] == (HERE, line_of(call, "scaled"))
+    assert None not in found.values()
+
+
+@pytest.mark.tensorflow
+def test_functions_of_tf_data_have_a_line() -> None:
+    import tensorflow as tf
+
+    def double(value: Any) -> Any:
+        return tf.multiply(value, 2, name="doubled")
+
+    with record(interval=60) as recording:
+        for _ in tf.data.Dataset.range(4).map(double).filter(lambda value: value > 2):
+            pass
+    assert recording.placement is not None
+    graph = recording.placement.graph
+    found = {data["name"]: data["source"] for _, data in graph.nodes(data=True) if "Dataset_map" in data["graph"]}
+    assert found["doubled"] == (HERE, line_of(double, "multiply"))
+    assert len(found) >= 4 and None not in found.values()
+    assert all(data["source"] for _, data in graph.nodes(data=True) if "Dataset_filter" in data["graph"])
+
+
+@pytest.mark.tensorflow
+def test_a_dry_run_has_the_lines_of_functions_models_and_graphs() -> None:
+    import tensorflow as tf
+
+    from jupyter_placement.dryrun import close_helpers, dry_run
+
+    with tf.Graph().as_default() as graph:
+        model(tf.ones([2]))
+    try:
+        placement = dry_run(tf.function(model), tf.TensorSpec([2]), on="1xT4")
+        assert sources(placement)["first"] == (HERE, line_of(model, "relu"))
+        assert [data["name"] for _, data in placement.graph.nodes(data=True) if data["source"] is None] == []
+        placement = dry_run(graph, on="1xT4")
+        assert sources(placement)["first"] == (HERE, line_of(model, "relu"))
+    finally:
+        close_helpers()
+
+
 @pytest.mark.kernel
 def test_a_cell_and_its_line(kernel: Kernel) -> None:
     kernel.run("%load_ext jupyter_placement\nimport tensorflow as tf")
