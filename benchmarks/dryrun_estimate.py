@@ -1,0 +1,112 @@
+"""How far a dry run's estimates are from what TensorFlow measures, on this machine's CPU.
+
+    python benchmarks/dryrun_estimate.py [MODEL ...]
+
+For training steps of five models:
+
+- the most memory of a step's own tensors, against the allocation records of a session's step, with TensorFlow's graph
+  optimizer as it is and without it;
+- tensors and bytes that move when loss and update are on a second logical CPU, against what the partitions send;
+- the time of a step on one core, against a session's; since the rates of this CPU are not known, all models share one
+  factor, and the rank correlation of the operations' times tells how good the order is.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from jupyter_placement.dryrun import Card, close_helpers, dry_run, estimate_of
+from jupyter_placement.dryrun.sources import graph_of
+from jupyter_placement.placement import Placement
+from tests.integration.measured_steps import MODELS, Measured, measure
+
+ONE_CORE = Card("one core", 8 << 30, 10e9, {"float32": 80e9, "float64": 40e9}, units=1, type="CPU")
+
+
+def main(names: Sequence[str]) -> None:
+    rows: list[tuple[str, Placement, Measured]] = []
+    for name in names or MODELS:
+        function, args = MODELS[name]()
+        began = time.perf_counter()
+        placement = dry_run(function, *args, on=[ONE_CORE])
+        seconds = time.perf_counter() - began
+        captured = graph_of(function, args)
+        plain = measure(captured, placement, optimize=False)
+        default = measure(captured, placement)
+        rows.append((name, placement, default))
+        memory = estimate_of(placement).device("CPU:0")
+        assert memory.variables + memory.slots == plain.variables, "variables are exact"
+        print(
+            f"{name}: {placement.graph.number_of_nodes()} operations, dry run {seconds:.2f} s\n"
+            f"  memory: estimate {memory.step:,} B; measured {compared(memory.step, plain.peak)} without the graph "
+            f"optimizer, {compared(memory.step, default.peak)} with it",
+            flush=True,
+        )
+        moved(name)
+    times(rows)
+    close_helpers()
+
+
+def compared(estimated: int, measured: int) -> str:
+    return f"{measured:,} B ({estimated / measured - 1:+.1%})"
+
+
+def moved(name: str) -> None:
+    function, args = MODELS[name](loss_on="/cpu:1")
+    placement = dry_run(function, *args, on="2xCPU")
+    transfers = estimate_of(placement).transfers
+    real = measure(graph_of(function, args), placement, cpus=2, optimize=False, steps=1).transfers
+    print(
+        f"  transfers: estimate {sum(one.tensors for one in transfers)} tensors, "
+        f"{sum(one.size for one in transfers):,} B; measured {len(real)} tensors, {sum(real):,} B"
+    )
+
+
+def times(rows: Sequence[tuple[str, Placement, Measured]]) -> None:
+    pairs = [(estimate_of(placement).seconds or math.nan, real.seconds) for _, placement, real in rows]
+    factor = math.exp(sum(math.log(real / estimated) for estimated, real in pairs) / len(pairs))
+    print(f"time of a step on one core; one factor for all models: {factor:.2f}")
+    for (name, placement, real), (estimated, measured) in zip(rows, pairs, strict=True):
+        nodes = placement.graph.nodes
+        both = [(nodes[one]["duration"], real.times[one]) for one in nodes if one in real.times]
+        print(
+            f"  {name}: estimate {estimated * 1e3:.2f} ms, with the factor {estimated * factor * 1e3:.2f} ms, "
+            f"measured {measured * 1e3:.2f} ms ({estimated * factor / measured - 1:+.0%}); rank correlation of "
+            f"{len(both)} operations' times {rank_correlation(both):.2f}"
+        )
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Return Spearman's coefficient."""
+    left, right = ranks([one for one, _ in pairs]), ranks([one for _, one in pairs])
+    middle = (len(pairs) - 1) / 2
+    covariance = sum((a - middle) * (b - middle) for a, b in zip(left, right, strict=True))
+    spread = [math.sqrt(sum((one - middle) ** 2 for one in values)) for values in (left, right)]
+    return covariance / (spread[0] * spread[1]) if all(spread) else math.nan
+
+
+def ranks(values: Sequence[float]) -> list[float]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    found = [0.0] * len(values)
+    begin = 0
+    while begin < len(order):
+        end = begin
+        while end < len(order) and values[order[end]] == values[order[begin]]:
+            end += 1
+        for number in order[begin:end]:
+            found[number] = (begin + end - 1) / 2  # ties share their mean
+        begin = end
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,183 @@
+"""Estimates of dry runs against what TensorFlow measures on this machine's CPU, and against sums done by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_placement.dryrun import Card, close_helpers, dry_run, estimate_of
+from jupyter_placement.dryrun.sources import graph_of
+from jupyter_placement.placement import Placement
+from tests.integration.measured_steps import MODELS, inputs, measure, mlp_adam, train_step
+
+tf = pytest.importorskip("tensorflow")
+pytestmark = pytest.mark.tensorflow
+WEIGHTS = 4 * (784 * 512 + 512 + 512 * 512 + 512 + 512 * 10 + 10)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end_helpers() -> Iterator[None]:
+    yield
+    close_helpers()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_peak_is_near_the_measured_one(name: str) -> None:
+    function, args = MODELS[name]()
+    placement = dry_run(function, *args, on="1xCPU")
+    memory = estimate_of(placement).device("CPU:0")
+    captured = graph_of(function, args)
+    plain, default = measure(captured, placement, optimize=False), measure(captured, placement)
+    assert memory.variables + memory.slots == plain.variables
+    assert memory.step == pytest.approx(plain.peak, rel=0.05)
+    assert memory.step == pytest.approx(default.peak, rel=0.25)
+    assert memory.low <= memory.always + default.peak <= memory.high
+
+
+@pytest.mark.parametrize("name", ["mlp_adam", "lstm", "transformer"])
+def test_transfers_are_those_that_the_partitions_send(name: str) -> None:
+    function, args = MODELS[name](loss_on="/cpu:1")
+    placement = dry_run(function, *args, on="2xCPU")
+    transfers = estimate_of(placement).transfers
+    real = measure(graph_of(function, args), placement, cpus=2, optimize=False, steps=1).transfers
+    assert len(real) > 10
+    assert sum(one.tensors for one in transfers) == len(real)
+    assert sum(one.size for one in transfers) == sum(real)
+
+
+def test_adams_slots_are_told_apart() -> None:
+    function, args = mlp_adam()
+    gpu = estimate_of(dry_run(function, *args, on="1xT4")).device("GPU:0")
+    counter, rate = 8, 4
+    assert gpu.variables == WEIGHTS + counter  # who else reads the number of steps is not to be told
+    assert gpu.slots == 2 * WEIGHTS + rate
+    assert gpu.verdict == "fits"
+
+
+def test_slots_of_tensorflow_1_are_told_apart() -> None:
+    v1 = tf.compat.v1
+    graph = tf.Graph()
+    with graph.as_default():
+        weights = v1.get_variable("w", [100, 10], use_resource=True)
+        loss = tf.reduce_sum(tf.matmul(v1.placeholder(tf.float32, [4, 100]), weights))
+        v1.train.AdamOptimizer().minimize(loss)
+    gpu = estimate_of(dry_run(graph, on="1xT4")).device("GPU:0")
+    assert (gpu.variables, gpu.slots) == (4000 + 2 * 4, 2 * 4000)  # Adam's two powers have no scope
+
+
+def test_what_does_not_fit_is_said() -> None:
+    function, args = mlp_adam()
+    small = Card("small", memory=233 << 20, capability="8.0")
+    assert small.available == 8 << 20
+    gpu = estimate_of(dry_run(function, *args, on=[small])).device("GPU:0")
+    assert gpu.low > small.available
+    assert gpu.verdict == "does not fit"
+
+
+def test_an_unknown_batch_is_said_and_never_fits() -> None:
+    model = tf.keras.Sequential([tf.keras.layers.Input([64]), tf.keras.layers.Dense(32)])
+    function = tf.function(lambda x: model(x))
+    estimate = estimate_of(dry_run(function, tf.TensorSpec([None, 64]), on="1xT4"))
+    gpu = estimate.device("GPU:0")
+    assert gpu.variables == 4 * (64 * 32 + 32)
+    assert gpu.open_inputs == 1 and gpu.unknown > 0
+    assert gpu.verdict == "may not fit"
+    assert any("the batch too" in note for note in estimate.notes)
+    assert "at least" in str(estimate)
+
+
+def test_a_loop_of_unknown_turns_is_counted_once_and_said() -> None:
+    @tf.function
+    def run(x: Any, n: Any) -> Any:
+        return tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, tf.matmul(y, y)), [0, x])[1]
+
+    estimate = estimate_of(dry_run(run, tf.TensorSpec([64, 64]), tf.TensorSpec([], tf.int32), on="1xT4"))
+    assert any("1 of 1 loops run unknown times" in note for note in estimate.notes)
+
+
+def test_a_loop_of_known_turns_takes_so_much_longer() -> None:
+    def busy(turns: int) -> float:
+        @tf.function
+        def run(x: Any) -> Any:
+            return tf.while_loop(lambda i, y: i < turns, lambda i, y: (i + 1, tf.matmul(y, y)), [0, x])[1]
+
+        return estimate_of(dry_run(run, tf.TensorSpec([1024, 1024]), on="1xT4")).device("GPU:0").seconds or 0.0
+
+    once = 2 * 1024**3 / (8.1e12 * 0.5)
+    assert busy(1) == pytest.approx(once, rel=0.05)
+    assert busy(30) == pytest.approx(30 * once, rel=0.05)
+
+
+def test_each_operation_has_its_time(tmp_path: Path) -> None:
+    function, args = mlp_adam()
+    placement = dry_run(function, *args, on="2xT4")
+    assert placement.meta["times"] == "estimated"
+    seconds = estimate_of(placement).seconds
+    for producer, consumer in placement.graph.edges():
+        before, after = placement.graph.nodes[producer], placement.graph.nodes[consumer]
+        assert before["start"] + before["duration"] <= after["start"] + 1e-8
+    assert seconds == pytest.approx(
+        max(data["start"] + data["duration"] for _, data in placement.graph.nodes(data=True)), abs=1e-8
+    )
+    loaded = Placement.load(placement.save(tmp_path / "saved"))
+    assert estimate_of(loaded) == estimate_of(placement)
+
+
+def test_two_gpus_halve_what_is_independent() -> None:
+    def seconds(second: str) -> float:
+        @tf.function
+        def run(x: Any) -> Any:
+            with tf.device("/gpu:0"):
+                a = tf.matmul(tf.matmul(x, x), x)
+            with tf.device(second):
+                b = tf.matmul(tf.matmul(x + 1.0, x), x)
+            return tf.reduce_sum(a), tf.reduce_sum(b)
+
+        return estimate_of(dry_run(run, tf.TensorSpec([2048, 2048]), on="2xA100-40GB")).seconds or 0.0
+
+    one, two = seconds("/gpu:0"), seconds("/gpu:1")
+    product = 2 * 2048**3 / (156e12 * 0.5)
+    element_wise = 4 * 2048**2 / (1555e9 * 0.75)
+    assert one == pytest.approx(4 * product + 4 * element_wise, rel=0.05)
+    # Its input has to go there first, over NVLink, and its result back for the sum.
+    transfer = 10e-6 + 4 * 2048**2 / (300e9 * 0.8)
+    assert two == pytest.approx(2 * transfer + 2 * product + 3 * element_wise, rel=0.05)
+
+
+def test_several_graphs_are_steps_one_after_the_other() -> None:
+    function, args = mlp_adam()
+    model = tf.keras.Sequential([tf.keras.layers.Input([784]), tf.keras.layers.Dense(8)])
+    both = dry_run([(function, *args), (tf.function(lambda x: model(x)), tf.TensorSpec([16, 784]))], on="1xT4")
+    alone = estimate_of(dry_run(function, *args, on="1xT4"))
+    together = estimate_of(both)
+    assert together.device("GPU:0").step == alone.device("GPU:0").step
+    assert together.device("GPU:0").variables == alone.device("GPU:0").variables + 4 * (784 * 8 + 8)
+    assert (together.seconds or 0.0) > (alone.seconds or 0.0)
+
+
+def test_devices_of_unknown_kind_have_no_time_but_all_else() -> None:
+    from jupyter_placement.placement import Device
+
+    function, args = mlp_adam()
+    placement = dry_run(
+        function, *args, on=[Device("/job:localhost/replica:0/task:0/device:GPU:0", memory_limit=1 << 30)]
+    )
+    estimate = estimate_of(placement)
+    assert estimate.seconds is None
+    assert "times" not in placement.meta
+    assert any("rates of a device are not known" in note for note in estimate.notes)
+    assert estimate.device("GPU:0").available == 1 << 30
+    assert estimate.device("GPU:0").slots > 2 * WEIGHTS
+
+
+def test_a_model_on_two_gpus_counts_the_copies() -> None:
+    layers = tf.keras.layers
+    model = tf.keras.Sequential([layers.Input([784]), layers.Dense(512, "relu"), layers.Dense(10)])
+    function = train_step(model, tf.keras.optimizers.SGD(0.1), "/gpu:1")
+    estimate = estimate_of(dry_run(function, *inputs([256, 784]), on="2xT4"))
+    there = next(one for one in estimate.transfers if one.target.endswith("GPU:1"))
+    logits = 256 * 10 * 4
+    assert there.size >= logits and there.tensors >= 1
