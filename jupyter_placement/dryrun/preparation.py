@@ -48,6 +48,8 @@ class Preparation:
         The machine.
     soft : bool
         Soft placement.
+    function : bool
+        Whether it is a function's graph.
 
     Raises
     ------
@@ -69,16 +71,17 @@ class Preparation:
     to be beside it: the argument's own request stays empty, on which one of the placer's rules depends.
     """
 
-    def __init__(self, graph_def: Any, devices: Sequence[Device], soft: bool = True) -> None:
+    def __init__(self, graph_def: Any, devices: Sequence[Device], soft: bool = True, function: bool = False) -> None:
         self._devices = [device.name for device in devices]
         self._soft = soft
+        self._function = function
         self._default = _argument_device(devices)
         self._original: dict[str, str] = {}
         self._pins = 0
         self._rest, self._first = type(graph_def)(), type(graph_def)()
         self._rest.CopyFrom(graph_def)
         self._first.versions.CopyFrom(graph_def.versions)
-        if any(node.op in ("_Arg", "_Retval") for node in self._rest.node):
+        if function:
             self._fix_ends()
         for nodes in (self._first.node, self._rest.node, *(body.node_def for body in self._rest.library.function)):
             for node in nodes:
@@ -90,8 +93,8 @@ class Preparation:
             told = without_task(node.device)
             self._original.setdefault(told, node.device)
             node.device = told
-        if node.op in _CALLS:
-            # As the runtime of functions does it: what is called is placed with the caller.
+        if self._function and node.op in _CALLS:
+            # The runtime of functions places what is called with the caller; a session leaves calls alone.
             node.attr["_lower_as_multi_device_function"].b = True
 
     def _fix_ends(self) -> None:

@@ -93,7 +93,7 @@ def dry_run(
     lines.always = lambda: True  # every line is the helper's
     described = [_described(device) for device in devices]
     for graph in graphs:
-        ready = Preparation(graph.graph_def, devices, soft)
+        ready = Preparation(graph.graph_def, devices, soft, function=graph.label.startswith("function:"))
         reply = helper.place(ready.graph, described, soft, timeout, ready.first, progress)
         if reply.error:
             raise UnplaceableError(ready.real_message(reply.error))

@@ -29,18 +29,26 @@ def generated_graph(seed: int, unknown: bool) -> Any:
     pick = random.Random(seed)
     v1 = tf.compat.v1
     devices = ["", "", "/cpu:0", "/device:CPU:1", "/cpu:2", f"{LOCAL_TASK}/device:CPU:1", "/device:CPU:*"]
+    devices += ["/job:localhost", "/job:localhost/task:0/device:CPU:2", "CPU:1"]
     if unknown:
         devices += ["/gpu:0", "/device:GPU:7", "/cpu:9"]
+    double = tf.function(lambda x: tf.nn.relu(x) * 2.0, autograph=False)
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def nested(x: Any) -> Any:
+        with tf.device("/cpu:1"):
+            return double(double(x)) + 1.0
+
     graph = tf.Graph()
     with graph.as_default():
         values = [v1.placeholder(tf.float32, [4, 4], name="x")]
         for _ in range(pick.randrange(15, 40)):
             a, b = pick.choice(values), pick.choice(values)
             device: Any = pick.choice(devices)
-            if pick.random() < 0.1:
+            if device.startswith("/") and pick.random() < 0.1:
                 device = lambda op, device=device: device if op.type == "MatMul" else ""  # noqa: E731
             with graph.device(device):
-                kind = pick.randrange(8)
+                kind = pick.randrange(13)
                 if kind == 0:
                     values.append(tf.matmul(a, b))
                 elif kind == 1:
@@ -58,8 +66,25 @@ def generated_graph(seed: int, unknown: bool) -> Any:
                 elif kind == 6:
                     with graph.control_dependencies([b.op]):
                         values.append(tf.identity(a))
+                elif kind == 7:
+                    values.append(nested(a) if pick.random() < 0.5 else double(a))
+                elif kind == 8:
+                    values.append(tf.strings.to_number(tf.strings.join([tf.strings.as_string(a), "0"])))
+                elif kind == 9:
+                    count = v1.get_variable(f"c{len(values)}", [4, 4], pick.choice([tf.int64, tf.int32]))
+                    values.append(tf.cast(v1.assign_add(count, tf.cast(a, count.dtype.base_dtype)), tf.float32))
+                elif kind == 10 and v1.global_variables():
+                    with v1.colocate_with(pick.choice(v1.global_variables()), ignore_existing=pick.random() < 0.5):
+                        values.append(tf.nn.elu(a))
+                elif kind == 11:
+                    values.append(tf.identity(tf.identity(a)))
                 else:
                     values.append(tf.while_loop(lambda i: tf.reduce_sum(i) < 9.0, lambda i: [i + 1.0], [a])[0])
+        weights = [one for one in v1.trainable_variables() if one.dtype.is_floating]
+        for weight, gradient in zip(weights, tf.gradients(values[-3:], weights), strict=True):
+            if gradient is not None:
+                with graph.device(pick.choice(devices)):
+                    v1.assign_sub(weight, gradient)
     return graph
 
 
@@ -190,3 +215,52 @@ def test_models_and_files(tmp_path: Path) -> None:
     assert devices_of(dry_run(tmp_path / "graph.pb", on="2xT4")) == {"one": f"{LOCAL_TASK}/device:GPU:1"}
     with pytest.raises(PlacementError, match=r"no\.pb cannot be read"):
         dry_run(tmp_path / "no.pb", on="2xT4")
+
+
+@pytest.mark.parametrize("order", ["/gpu:1 first", "/cpu:0 first"])
+def test_colocation_conflicts_on_imagined_gpus(order: str) -> None:
+    v1 = tf.compat.v1
+    first, second = ("/gpu:1", "/cpu:0") if order == "/gpu:1 first" else ("/cpu:0", "/gpu:1")
+    graph = tf.Graph()
+    with graph.as_default():
+        with graph.device(first):
+            base = tf.ones([2, 2], name="base") + v1.placeholder(tf.float32, [2, 2], name="x")
+            base = tf.nn.relu(base, name="group")
+        with graph.device(second), v1.colocate_with(base, ignore_existing=True):
+            tf.nn.elu(base, name="beside")
+        graph.get_operation_by_name("beside")._set_device(second)
+        with graph.device(first):
+            weight = v1.get_variable("weight", [2, 2], use_resource=True)
+        with graph.device(second):
+            tf.raw_ops.ReadVariableOp(resource=weight.handle, dtype=tf.float32, name="read")
+            reference = v1.get_variable("reference", [2, 2], use_resource=False)
+        with graph.device(first):
+            tf.raw_ops.Assign(ref=reference._variable, value=base, name="assign")
+        graph.get_operation_by_name("assign")._set_device(first)
+    placement = dry_run(graph, on="2xT4")
+    short = {name: placement.short(device) for name, device in devices_of(placement).items()}
+    # Two operations that ask for different types: neither request counts, and a GPU is tried first.
+    assert (short["group"], short["beside"]) == ("GPU:0", "GPU:0")
+    # What makes a variable keeps what it asked for.
+    owners = {"/gpu:1": "GPU:1", "/cpu:0": "CPU:0"}
+    assert short["weight"] == short["read"] == owners[first]
+    assert short["reference"] == short["assign"] == owners[second]
+    with pytest.raises(PlacementError, match="Cannot colocate nodes"):
+        dry_run(graph, on="2xT4", soft=False)
+
+
+def test_kinds_of_variables_on_imagined_gpus() -> None:
+    v1 = tf.compat.v1
+    graph = tf.Graph()
+    kinds = (tf.float32, tf.int32, tf.int64, tf.bool, tf.string, tf.bfloat16)
+    with graph.as_default(), graph.device("/gpu:1"):
+        for kind in kinds:
+            tf.raw_ops.VarHandleOp(dtype=kind, shape=[], name=kind.name)
+            tf.raw_ops.VariableV2(shape=[], dtype=kind, name=f"reference_{kind.name}")
+        tf.raw_ops.StringJoin(inputs=[tf.constant("a", name="given")], name="text")
+    placement = dry_run(graph, on="2xT4")
+    found = {name: placement.short(device) for name, device in devices_of(placement).items()}
+    # As CUDA builds of 2.21 register their kernels: none for int32 (its tensors live in host memory) and strings.
+    on_gpu = {name for kind in ("float32", "int64", "bool", "bfloat16") for name in (kind, f"reference_{kind}")}
+    assert {name for name, device in found.items() if device == "GPU:1"} == on_gpu
+    assert set(found.values()) == {"GPU:1", "CPU:0"}
