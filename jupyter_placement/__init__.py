@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jupyter_placement.capture.kernels import Kernels, kernels
-    from jupyter_placement.dryrun import dry_run
+    from jupyter_placement.dryrun import Card, Comparison, Estimate, compare, dry_run, estimate_of
     from jupyter_placement.explain import Explanation, Finding, without_kernel
     from jupyter_placement.memory import limit_memory, plan_memory
     from jupyter_placement.panel import PlacementPanel
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Card",
+    "Comparison",
     "Counts",
     "Device",
+    "Estimate",
     "Event",
     "Explanation",
     "Finding",
@@ -29,7 +32,9 @@ __all__ = [
     "PlacementError",
     "PlacementPanel",
     "Recording",
+    "compare",
     "dry_run",
+    "estimate_of",
     "kernels",
     "limit_memory",
     "load_ipython_extension",
@@ -47,7 +52,9 @@ _LATER = {
         ("Counts", "Device", "Event", "MemorySample", "Placement", "PlacementError"), "jupyter_placement.placement"
     ),
     "PlacementPanel": "jupyter_placement.panel",
-    "dry_run": "jupyter_placement.dryrun",
+    **dict.fromkeys(
+        ("Card", "Comparison", "Estimate", "compare", "dry_run", "estimate_of"), "jupyter_placement.dryrun"
+    ),
     "memory_panel": "jupyter_placement.panel.memory_view",
     "memory_timeline": "jupyter_placement.panel.memory_timeline",
     "plan_memory": "jupyter_placement.memory",

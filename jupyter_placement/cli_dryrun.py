@@ -19,8 +19,8 @@ def run_dry(options: argparse.Namespace) -> None:
     CommandError
         When the model, or a machine, cannot be read, or the graph cannot be placed.
     """
-    from jupyter_placement.dryrun import close_helpers, dry_run
-    from jupyter_placement.dryrun.compare import dry_run_each
+    from jupyter_placement.dryrun import close_helpers, dry_run, estimate_of
+    from jupyter_placement.dryrun.comparison import dry_run_each
 
     if options.json and len(options.on) > 1:
         raise CommandError("--json saves one placement: give one --on", 2)
@@ -32,6 +32,8 @@ def run_dry(options: argparse.Namespace) -> None:
             return
         placement = dry_run(options.model, on=options.on[0], **settings)
         print(placement.summary())
+        print()
+        print(estimate_of(placement))
         if options.json:
             placement.save(options.json)
     except PlacementError as error:

@@ -256,6 +256,10 @@ class PlacementMagics(Magics):
         if run.arguments.output is not None:
             names[run.arguments.output] = result
         run.output.end(placement)
+        if "estimate" in placement.meta and result is placement:
+            from jupyter_placement.dryrun import estimate_of
+
+            run.output.table(estimate_of(placement))
         if run.arguments.save is not None:
             run.output.save(placement, run.arguments.save)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_placement.placement import Event, Placement, PlacementError
 
 if TYPE_CHECKING:
-    from jupyter_placement.dryrun.compare import Comparison
+    from jupyter_placement.dryrun.comparison import Comparison
     from jupyter_placement.recording import Recording
 
 NOTHING = (
@@ -41,7 +41,7 @@ def imagined(
         For several machines the comparison; else the same Placement.
     """
     from jupyter_placement.dryrun import dry_run
-    from jupyter_placement.dryrun.compare import dry_run_each
+    from jupyter_placement.dryrun.comparison import dry_run_each
 
     recorded = recording.placement
     if recorded is None:

@@ -70,14 +70,14 @@ class Output:
             self._panel.show(placement)
         display(static_bundle(placement, below_panel=self._panel is not None), raw=True)
 
-    def table(self, comparison: Any) -> None:
-        """Show several machines side by side."""
+    def table(self, result: Any) -> None:
+        """Show a table that knows its text and its HTML: machines side by side, or an estimate."""
         if self._text:
-            print(comparison)
+            print(result)
             return
         from IPython.display import display
 
-        display(comparison)
+        display(result)
 
     def save(self, placement: Placement, path: str) -> None:
         """Save the Placement, and say where it is or why not."""

@@ -107,6 +107,21 @@ def memory_name(placement: Placement, device: str) -> str:
     return f"TensorFlow's {placement.short(device)}"
 
 
+def imagined_machine(placement: Placement) -> str:
+    """Name the machine of a dry run; ``""`` for a placement that TensorFlow used.
+
+    Examples
+    --------
+    >>> from jupyter_placement import Placement
+    >>> imagined_machine(Placement(meta={"dry_run": "2xT4"})), imagined_machine(Placement())
+    ('on 2xT4, imagined: nothing ran there', '')
+    """
+    on = placement.meta.get("dry_run")
+    if on is None:
+        return ""
+    return f"on {on if isinstance(on, str) else 'a machine of its own'}, imagined: nothing ran there"
+
+
 def summary_text(placement: Placement) -> str:
     """Say in plain text what ran where: devices, operations, fallbacks, transfers, events, findings, memory.
 
@@ -128,7 +143,8 @@ def _operations(placement: Placement, labels: dict[str | None, str]) -> list[str
     counts = placement.device_counts()
     total = placement.graph.number_of_nodes()
     used = plural(len(counts), "device")
-    lines = [f"{plural(total, 'operation')} on {used}"]
+    where = imagined_machine(placement)
+    lines = [f"{plural(total, 'operation')} on {used}{f' ({where})' if where else ''}"]
     names = [name for name in labels if name is not None]
     width = max((len(labels[name]) for name in names), default=0)
     physical = {device.name: device.physical_name for device in placement.devices}

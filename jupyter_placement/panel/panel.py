@@ -24,7 +24,7 @@ from jupyter_placement.panel.style import style_sheet
 from jupyter_placement.panel.timeline import TimelineBar
 from jupyter_placement.placement import MemorySample, Placement
 from jupyter_placement.report import static_bundle
-from jupyter_placement.summary import fallbacks, nothing_placed, plural, transfers
+from jupyter_placement.summary import fallbacks, imagined_machine, nothing_placed, plural, transfers
 from jupyter_placement.sums import handed_over
 
 _MARKED = 2000
@@ -230,6 +230,8 @@ class PlacementPanel(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets has n
         ]
         moved = sum(pair.tensors for pair in transfers(placement))
         wrong = sum(len(group.nodes) for group in fallbacks(placement))
+        where = imagined_machine(placement)
+        facts += [escape(where)] if where else []
         facts.append(f"{plural(moved, 'tensor')} moved between devices" if moved else "no transfers")
         if wrong:
             facts.append(f"{wrong:,} not on the device that they asked for")

@@ -14,6 +14,7 @@ from jupyter_placement.summary import (
     fallbacks,
     findings_to_tell,
     host_memory_lines,
+    imagined_machine,
     memory_name,
     memory_peaks,
     nothing_placed,
@@ -126,6 +127,8 @@ def _headline(placement: Placement) -> str:
     moved = sum(pair.tensors for pair in transfers(placement))
     wrong = sum(len(group.nodes) for group in fallbacks(placement))
     facts = [f"<b>{plural(count, 'operation')}</b> on <b>{plural(devices, 'device')}</b>"]
+    where = imagined_machine(placement)
+    facts += [escape(where)] if where else []
     facts.append(f"{plural(moved, 'tensor')} moved between devices" if moved else "no transfers")
     if wrong:
         facts.append(f"{wrong:,} not on the device that they asked for")

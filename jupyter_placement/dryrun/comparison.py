@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jupyter_placement.dryrun.estimate_data import estimate_of
+from jupyter_placement.dryrun.estimate_view import readable_seconds
 from jupyter_placement.placement import Placement, PlacementError
-from jupyter_placement.summary import fallbacks, plural, readable_bytes, some_names, transfers
+from jupyter_placement.summary import device_labels, plural, readable_bytes, some_names
+from jupyter_placement.sums import fallbacks, transfers
 
 _SHOWN = 6
 
@@ -243,7 +246,7 @@ def _row(outcome: Outcome) -> dict[str, str]:
     if placement is None:
         return {"machine": outcome.machine, "operations": "cannot be placed"}
     counts = placement.device_counts()
-    pairs = transfers(placement)
+    pairs, labels = transfers(placement), device_labels(placement)
     refused = sum(len(group.nodes) for group in fallbacks(placement))
     return {
         "machine": outcome.machine,
@@ -252,13 +255,26 @@ def _row(outcome: Outcome) -> dict[str, str]:
         ),
         "not as asked": f"{refused:,}" if refused else "none",
         "transfers": "\n".join(
-            f"{placement.short(one.source)} -> {placement.short(one.target)}: {one.tensors:,}, "
-            f"{readable_bytes(one.bytes)}"
+            f"{' -> '.join(one.ends(labels))}: {one.tensors:,}, {readable_bytes(one.bytes)}"
             for one in pairs
             if one.tensors
         )
         or "none",
+        **_costs(placement),
     }
+
+
+def _costs(placement: Placement) -> dict[str, str]:
+    """Return the cells of what a step would cost; none for a placement that has no estimate."""
+    if "estimate" not in placement.meta:
+        return {}
+    estimate = estimate_of(placement)
+    peaks = [
+        f"{placement.short(one.device)}: {readable_bytes(one.low)} to {readable_bytes(one.high)}"
+        + (f", {one.verdict}" if one.verdict else "")
+        for one in estimate.devices
+    ]
+    return {"memory (estimate)": "\n".join(peaks), "step (estimate)": readable_seconds(estimate.seconds)}
 
 
 def _lines(text: str) -> str:
