@@ -111,11 +111,18 @@ def signature(graph: nx.MultiDiGraph[str], node: str) -> str:
     """
     data = graph.nodes[node]
     inputs = sorted(
-        (key, edge["dtype"] or "?")
-        for _, _, key, edge in graph.in_edges(node, keys=True, data=True)
-        if not edge["control"]
+        (key, edge["dtype"]) for _, _, key, edge in graph.in_edges(node, keys=True, data=True) if not edge["control"]
     )
-    outputs = data["dtype"]
-    return f"{data['op']}({','.join(kind for _, kind in inputs)})->" + (
-        outputs if isinstance(outputs, str) else ",".join(one or "?" for one in outputs or ())
-    )
+    return signature_of(data["op"], [kind for _, kind in inputs], data["dtype"])
+
+
+def signature_of(op: str | None, inputs: Iterable[str | None], outputs: str | Iterable[str | None] | None) -> str:
+    """Write an operation's type with the types of its inputs and outputs.
+
+    Examples
+    --------
+    >>> signature_of("Merge", ["float32", None], ["float32", "int32"])
+    'Merge(float32,?)->float32,int32'
+    """
+    given = outputs if isinstance(outputs, str) else ",".join(one or "?" for one in outputs or ())
+    return f"{op}({','.join(kind or '?' for kind in inputs)})->{given}"

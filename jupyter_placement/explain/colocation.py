@@ -9,9 +9,10 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from jupyter_placement.devices import parse_device
+from jupyter_placement.devices import DeviceSpec, parse_device
+from jupyter_placement.explain.inputs import Inputs
 from jupyter_placement.explain.requests import OPEN, Group, compatible, intersection, matches, merged, overridden, rank
-from jupyter_placement.kernel_table import signature, supported_types, types_taken
+from jupyter_placement.kernel_table import supported_types, types_taken
 from jupyter_placement.placement import Placement
 
 ARGUMENTS = frozenset({"_Arg", "_DeviceArg"})
@@ -54,6 +55,8 @@ class Colocation:
         Nodes whose ``loc:@`` groups are to be ignored.
     fresh : bool
         Whether nodes that were placed in an earlier run of the session are to be placed again.
+    inputs : Inputs, optional
+        Those of the Placement, where they are there already.
     """
 
     def __init__(
@@ -64,8 +67,10 @@ class Colocation:
         requests: Mapping[str, str] | None = None,
         loose: Collection[str] = (),
         fresh: bool = False,
+        inputs: Inputs | None = None,
     ) -> None:
         self.graph = placement.graph
+        self.inputs = inputs or Inputs(placement.graph)
         self.nodes = nodes
         self.soft = bool(placement.meta.get("soft_placement", True))
         self._facts: dict[str, Any] = placement.meta.get("explain") or {}
@@ -77,10 +82,12 @@ class Colocation:
         self.devices = [(name, spec) for name in placement.device_names() if (spec := parse_device(name)) is not None]
         self.default = self._matching_default(called_on)
         self.device_kinds = sorted({spec.type or "" for _, spec in self.devices}, key=lambda kind: -rank(kind))
-        self._supported: dict[tuple[str, str], dict[str, int]] = {}
+        self._types_of: dict[str, Any] = self._facts.get("types_of", {})
+        self._supported: dict[str, dict[str, int]] = {}
         self.groups: dict[str, Group] = {}
         self.links: dict[str, list[tuple[str, str]]] = {}
         self._candidates: dict[int, list[str]] = {}
+        self._fitting: dict[tuple[DeviceSpec, tuple[tuple[str, int], ...]], list[str]] = {}
         self._build()
 
     def _matching_default(self, called_on: str) -> str | None:
@@ -91,54 +98,48 @@ class Colocation:
 
     def requested(self, node: str) -> str:
         """Return the requested device of a node."""
-        for one in (node, self._copies.get(node, node)):
-            if one in self._requests:
-                return self._requests[one]
-        asked: str = self.graph.nodes[node]["requested"]
+        if self._requests:
+            for one in (node, self._copies.get(node, node)):
+                if one in self._requests:
+                    return self._requests[one]
+        asked: str = self.inputs.nodes[node]["requested"]
         return asked
 
     def supported(self, node: str) -> dict[str, int]:
         """Return the device types that have a kernel for a node, best first, with priorities."""
-        data = self.graph.nodes[node]
-        own = self._facts.get("types_of", {}).get(node)
-        key = (node if own is not None else signature(self.graph, node), data["op"])
+        key = node if node in self._types_of else self.inputs.signature(node)
         found = self._supported.get(key)
         if found is None:
-            found = self._supported[key] = supported_types(
-                self._kernels.get(data["op"]), self.types(node), self.device_kinds
-            )
+            rows = self._kernels.get(self.inputs.nodes[node]["op"])
+            found = self._supported[key] = supported_types(rows, self.types(node), self.device_kinds)
         return found
 
     def types(self, node: str) -> dict[str, Any]:
         """Return the type attributes of a node that some kernel of its operation asks about."""
-        own = self._facts.get("types_of", {}).get(node)
-        found: dict[str, Any] = (
-            own if own is not None else self._facts.get("types", {}).get(signature(self.graph, node), {})
-        )
-        return found
+        own: dict[str, Any] | None = self._types_of.get(node)
+        return own if own is not None else self._facts.get("types", {}).get(self.inputs.signature(node), {})
 
     def types_taken(self, node: str, kind: str) -> dict[str, list[str]]:
         """Return the types with which a device type has a kernel for a node's operation, by attribute."""
-        return types_taken(self._kernels.get(self.graph.nodes[node]["op"]) or [], self.types(node), kind)
+        return types_taken(self._kernels.get(self.inputs.nodes[node]["op"]) or [], self.types(node), kind)
 
     def _build(self) -> None:
         inside = set(self.nodes)
         for node in self.nodes:
             self.groups[node] = self._single(node)
-        edges = self.graph.in_edges
         for node in self.nodes:
-            op = self.graph.nodes[node]["op"] or ""
+            op = self.inputs.nodes[node]["op"] or ""
             if op in _EXEMPT:
                 continue
             references = self._facts.get("references", {}).get(op, ())
             dataset = _DATASET.fullmatch(op)
-            for producer, _, key, data in edges(node, keys=True, data=True):
+            for key, producer, data in self.inputs.of(node):
                 dtype = data["dtype"]
                 if data["control"] or dtype is None or producer not in inside:
                     continue
                 if (dtype == "resource" and not dataset) or key in references:
                     self._join(producer, node, "resource" if dtype == "resource" else "reference")
-                elif dtype == "variant" and dataset and _DATASET.fullmatch(self.graph.nodes[producer]["op"] or ""):
+                elif dtype == "variant" and dataset and _DATASET.fullmatch(self.inputs.nodes[producer]["op"] or ""):
                     self._join(producer, node, "dataset")
         heads: dict[str, str] = {}
         for node in self.nodes:
@@ -167,16 +168,16 @@ class Colocation:
         if node in self._before:
             return self._before[node]
         argument = self._copies.get(node, node)
-        data = self.graph.nodes[argument] if argument in self.graph else {}
+        data = self.inputs.nodes[argument] if argument in self.graph else {}
         device: str | None = data.get("device")
         return device if data.get("op") in ARGUMENTS else None
 
     def makes_resource(self, node: str) -> bool:
         """Tell whether a node makes a variable or another resource: its own request is then not overridden."""
-        dtype = self.graph.nodes[node]["dtype"]
+        dtype = self.inputs.nodes[node]["dtype"]
         if not isinstance(dtype, str) or not (dtype == "resource" or dtype.endswith("_ref")):
             return False
-        return all(data["control"] for *_, data in self.graph.in_edges(node, data=True))
+        return self.inputs.takes_no_tensor(node)
 
     def _join(self, first: str, second: str, kind: str) -> None:
         a, b = self.groups[first], self.groups[second]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
-
-import networkx as nx
 
 from jupyter_placement.devices import device_type
 from jupyter_placement.explain.placer import RESULTS
@@ -71,22 +68,34 @@ def _ping_pong(placement: Placement, moving: _Edges) -> list[Movement]:
         if graph[edge[0]]["device"] != graph[edge[1]]["device"] and graph[edge[1]]["op"] not in RESULTS
     ]
     within = [edge for edge in moving if graph[edge[0]]["device"] == graph[edge[1]]["device"]]
-    near = [
-        (producer, consumer)
-        for producer, consumer, data in placement.graph.edges(data=True)
-        if not data["control"]
-        and graph[producer]["device"] == graph[consumer]["device"]
-        and not data["transfer"]
-        and graph[producer]["op"] not in _VALUES
-    ]
-    in_host = [pair for pair in near if all(graph[node]["memory"] == "host" for node in pair)]
-    found = []
-    for edges, neighbours, away in ((across, near, ""), (within, in_host, HOST_MEMORY)):
-        found += _stays(placement, edges, neighbours, away)
-    return found
+    return [*_stays(placement, across, ""), *_stays(placement, within, HOST_MEMORY)]
 
 
-def _stays(placement: Placement, edges: _Edges, near: Iterable[tuple[str, str]], where: str) -> list[Movement]:
+def _stay(graph: Any, start: str, where: str) -> list[str]:
+    """Return the nodes around one that its tensors reach without a transfer; none when they are more than a few.
+
+    In host memory (``where``) only what makes values there counts.
+    """
+    nodes = graph.nodes
+    device = nodes[start]["device"]
+    found, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        edges = [(producer, producer, data) for producer, _, data in graph.in_edges(node, data=True)]
+        edges += [(node, consumer, data) for _, consumer, data in graph.out_edges(node, data=True)]
+        for producer, other, data in edges:
+            if data["control"] or data["transfer"] or nodes[producer]["op"] in _VALUES or other in found:
+                continue
+            if nodes[other]["device"] != device or (where and nodes[other]["memory"] != "host"):
+                continue
+            if len(found) == _SHORT_STAY:
+                return []
+            found.add(other)
+            waiting.append(other)
+    return sorted(found)
+
+
+def _stays(placement: Placement, edges: _Edges, where: str) -> list[Movement]:
     graph, labels = placement.graph.nodes, device_labels(placement)
     into: dict[str, set[str]] = {}
     out: dict[str, set[str]] = {}
@@ -96,21 +105,22 @@ def _stays(placement: Placement, edges: _Edges, near: Iterable[tuple[str, str]],
         out.setdefault(producer, set()).add(graph[consumer]["device"])
         size[consumer] += data["bytes"] or 0
         size[producer] += data["bytes"] or 0
-    together: nx.Graph[str] = nx.Graph(near)
-    together.add_nodes_from({*into, *out})
     groups: dict[tuple[str, str], list[list[str]]] = {}
-    for members in nx.connected_components(together):
-        if len(members) > _SHORT_STAY:
+    seen: set[str] = set()
+    for node in into:
+        if node in seen or (where and graph[node]["memory"] != "host"):
             continue
+        members = _stay(placement.graph, node, where)
+        seen.update(members)
         there_and_back = {home for one in members for home in into.get(one, ())} & {
             home for one in members for home in out.get(one, ())
         }
         for home in there_and_back:
-            other = graph[next(iter(members))]["device"]
+            other = graph[node]["device"]
             if device_type(home) == "CPU" and device_type(other) != "CPU":
                 continue  # that is what a GPU is for
             away = where or labels[other]
-            groups.setdefault((home, away), []).append(sorted(members))
+            groups.setdefault((home, away), []).append(members)
     found: list[Movement] = []
     for (home, away), stays in groups.items():
         nodes = [node for stay in stays for node in stay]

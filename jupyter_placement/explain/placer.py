@@ -6,8 +6,7 @@ What is worked out here is compared with what TensorFlow assigned: where the two
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from jupyter_placement.devices import DeviceSpec
 from jupyter_placement.explain.colocation import Colocation
@@ -47,12 +46,16 @@ class Placer(Colocation):
         return found
 
     def _filtered(self, spec: DeviceSpec, kinds: Mapping[str, int]) -> list[str]:
-        fitting = [
-            (name != self.default, -kinds[one.type], -rank(one.type), name)
-            for name, one in self.devices
-            if one.type is not None and one.type in kinds and matches(one, spec)
-        ]
-        return [name for *_, name in sorted(fitting)]
+        key = (spec, tuple(kinds.items()))
+        found = self._fitting.get(key)
+        if found is None:
+            fitting = [
+                (name != self.default, -kinds[one.type], -rank(one.type), name)
+                for name, one in self.devices
+                if one.type is not None and one.type in kinds and matches(one, spec)
+            ]
+            found = self._fitting[key] = [name for *_, name in sorted(fitting)]
+        return found
 
     def free_devices(self, node: str) -> list[str]:
         """Return the devices that have a kernel for a node, were it alone and asked for none."""
@@ -75,18 +78,18 @@ class Placer(Colocation):
         for node in self.nodes:
             if node in assigned:
                 continue
-            if is_generator(self.graph, node):
+            if self.is_generator(node):
                 generators.append(node)
                 continue
             possible = self._now(node, chosen)
             if not possible:
                 continue
             follows = None
-            if self.graph.nodes[node]["op"] in METADATA or self.hands_on(node):
-                follows = next((assigned.get(one) for one in self.producers(node)), None)
+            if self.inputs.nodes[node]["op"] in METADATA or self.hands_on(node):
+                follows = next((assigned.get(one) for one in self.inputs.producers(node)), None)
             assign(node, follows if follows in possible and follows is not None else possible[0])
         for node in self.nodes:
-            if self.graph.nodes[node]["op"] in RESULTS:
+            if self.inputs.nodes[node]["op"] in RESULTS:
                 beside = self.result_of(node)
                 if beside is not None and (self.requested(beside) or self.assigned(beside) or self.links.get(beside)):
                     assigned[node] = assigned.get(beside, assigned.get(node, ""))
@@ -102,13 +105,13 @@ class Placer(Colocation):
     def result_of(self, node: str) -> str | None:
         """Return the node that a function's result is put beside: its producer, or what an Identity hands on."""
         seen: set[str] = set()
-        producer = next(iter(self.producers(node)), None)
+        producer = next(iter(self.inputs.producers(node)), None)
         while producer is not None and producer not in seen:
             seen.add(producer)
             decided = self.requested(producer) or self.assigned(producer) or self.links.get(producer)
-            if decided or self.graph.nodes[producer]["op"] != "Identity":
+            if decided or self.inputs.nodes[producer]["op"] != "Identity":
                 return producer
-            producer = next(iter(self.producers(producer)), None)
+            producer = next(iter(self.inputs.producers(producer)), None)
         return None
 
     def hands_on(self, node: str) -> bool:
@@ -117,32 +120,19 @@ class Placer(Colocation):
         This is ``MatchIdentityOperation``. A node that nothing takes counts as taken by the graph's end, which asks for
         nothing.
         """
-        if self.graph.nodes[node]["op"] not in IDENTITIES or self.requested(node):
+        if self.inputs.nodes[node]["op"] not in IDENTITIES or self.requested(node):
             return False
-        if self.graph.in_degree(node) != 1 or self.graph.out_degree(node) > 1:
+        inputs = self.inputs.producers(node)
+        if len(inputs) != 1 or self.graph.out_degree(node) > 1:
             return False
-        (producer,) = self.graph.predecessors(node)
         taken = next((self.requested(consumer) for consumer in self.graph.successors(node)), "")
-        return self.requested(producer) == taken
+        return self.requested(inputs[0]) == taken
 
     def _now(self, node: str, chosen: Mapping[int, str]) -> list[str]:
         group = self.groups[node]
         return [chosen[id(group)]] if id(group) in chosen else self.candidates(node)
 
-    def producers(self, node: str) -> Iterable[str]:
-        """Return the producers of a node's inputs, data before control."""
-        edges = self.graph.in_edges(node, keys=True)
-        return [
-            producer
-            for producer, _, key in sorted(
-                edges, key=lambda one: (isinstance(one[2], str), len(str(one[2])), str(one[2]))
-            )
-        ]
-
-
-def is_generator(graph: Any, node: str) -> bool:
-    """Tell whether the placer puts a node with its consumers: no data input, one output that is no reference."""
-    dtype = graph.nodes[node]["dtype"]
-    if not isinstance(dtype, str) or dtype.endswith("_ref"):
-        return False
-    return all(data["control"] for *_, data in graph.in_edges(node, data=True))
+    def is_generator(self, node: str) -> bool:
+        """Tell whether the placer puts a node with its consumers: no data input, one output that is no reference."""
+        dtype = self.inputs.nodes[node]["dtype"]
+        return isinstance(dtype, str) and not dtype.endswith("_ref") and self.inputs.takes_no_tensor(node)

@@ -6,7 +6,8 @@ from typing import Any
 
 from jupyter_placement.devices import device_type, parse_device, satisfies
 from jupyter_placement.explain.colocation import ARGUMENTS
-from jupyter_placement.explain.placer import METADATA, RESULTS, Placer, is_generator
+from jupyter_placement.explain.inputs import Inputs
+from jupyter_placement.explain.placer import METADATA, RESULTS, Placer
 from jupyter_placement.explain.requests import OPEN
 from jupyter_placement.explain.rule import Rule
 from jupyter_placement.placement import Placement
@@ -24,6 +25,7 @@ class Rules:
     def __init__(self, placement: Placement) -> None:
         self.placement = placement
         self.graph = placement.graph
+        self.inputs = Inputs(placement.graph)
         self._facts: dict[str, Any] = placement.meta.get("explain") or {}
         self._existing = set(self._facts.get("existing", ()))
         self._by_graph: dict[str, list[str]] = {}
@@ -41,29 +43,29 @@ class Rules:
         Where an earlier run of a session placed some of it, that is taken into account if a new session would place the
         node elsewhere.
         """
-        label = self.graph.nodes[node]["graph"]
+        label = self.inputs.nodes[node]["graph"]
         if label not in self._placers:
             self._placers[label] = self.other_placer(label)
             if any(one in self._before for one in self._by_graph[label]):
                 fresh = self.other_placer(label, fresh=True)
                 self._fresh[label] = fresh, fresh.place()
-        if label in self._fresh and self.in_a_new_session(node) == self.graph.nodes[node]["device"]:
+        if label in self._fresh and self.in_a_new_session(node) == self.inputs.nodes[node]["device"]:
             return self._fresh[label][0]
         return self._placers[label]
 
     def in_a_new_session(self, node: str) -> str | None:
         """Return where a session without a history would place a node; ``None`` where that is not known."""
-        found = self._fresh.get(self.graph.nodes[node]["graph"])
+        found = self._fresh.get(self.inputs.nodes[node]["graph"])
         return None if found is None else found[1].get(node)
 
     def other_placer(self, label: str, **change: Any) -> Placer:
         """Return the placer's view of a graph with other requests, or without some colocation."""
         called_on = self._facts.get("graphs", {}).get(label, {}).get("called_on", "")
-        return Placer(self.placement, self._by_graph[label], called_on, **change)
+        return Placer(self.placement, self._by_graph[label], called_on, inputs=self.inputs, **change)
 
     def kind(self, node: str) -> str:
         """Return what a node's graph is: ``session``, ``function``, ``data``, ``eager``; ``""`` where not known."""
-        kind: str = self._facts.get("graphs", {}).get(self.graph.nodes[node]["graph"], {}).get("kind", "")
+        kind: str = self._facts.get("graphs", {}).get(self.inputs.nodes[node]["graph"], {}).get("kind", "")
         return kind
 
     def of(self, node: str) -> Rule:
@@ -80,7 +82,7 @@ class Rules:
         return found
 
     def _find(self, node: str) -> Rule:
-        data = self.graph.nodes[node]
+        data = self.inputs.nodes[node]
         kind, device = self.kind(node), data["device"]
         if device is None:
             return Rule("never_placed")
@@ -97,7 +99,7 @@ class Rules:
             return Rule("argument")
         if data["op"] in RESULTS:
             beside = self.placer(node).result_of(node)
-            if beside is not None and self.graph.nodes[beside]["device"] == device:
+            if beside is not None and self.inputs.nodes[beside]["device"] == device:
                 return Rule("result", {"beside": beside})
         copied = self._facts.get("copies", {}).get(node)
         if copied is not None and self.placer(node).assigned(node) == device:
@@ -110,7 +112,7 @@ class Rules:
 
     def _control_group(self, node: str, device: str) -> Rule:
         """Explain a NoOp that TensorFlow adds to send one control signal to another device in place of many."""
-        producers = [one for one in self.placer(node).producers(node) if self.graph.nodes[one]["device"] == device]
+        producers = [one for one in self.inputs.producers(node) if self.inputs.nodes[one]["device"] == device]
         return Rule("control_group", {"producers": len(producers)}) if producers else Rule("unknown")
 
     def _without_facts(self, data: dict[str, Any]) -> Rule:
@@ -152,24 +154,24 @@ class Rules:
         alone = len(group.members) == 1
         if not alone and (group.asked != OPEN or list(group.kinds) != list(placer.supported(node))):
             return Rule("colocated", self._group(node))
-        if is_generator(self.graph, node):
+        if placer.is_generator(node):
             behind = [consumer for _, consumer in self.graph.out_edges(node)]
-            if behind and all(self.graph.nodes[one]["device"] == device for one in behind):
+            if behind and all(self.inputs.nodes[one]["device"] == device for one in behind):
                 return Rule("generator", {"beside": behind[0], "consumers": len(set(behind))})
         if data["op"] in METADATA:
-            producer = next(iter(placer.producers(node)), None)
-            if producer is not None and self.graph.nodes[producer]["device"] == device:
+            producer = next(iter(self.inputs.producers(node)), None)
+            if producer is not None and self.inputs.nodes[producer]["device"] == device:
                 return Rule("metadata", {"beside": producer})
         if placer.hands_on(node):
-            (producer,) = self.graph.predecessors(node)
-            if self.graph.nodes[producer]["device"] == device:
+            (producer,) = self.inputs.producers(node)
+            if self.inputs.nodes[producer]["device"] == device:
                 return Rule("identity", {"beside": producer})
         if node in placer.links:
             return Rule("colocated", self._group(node))
         if device == candidates[0]:
             return Rule("call_device" if device == placer.default else "default", {"kinds": list(group.kinds)})
         if not alone and any(
-            self.graph.nodes[one]["device"] == device and one != node and one in placer.links for one in group.members
+            self.inputs.nodes[one]["device"] == device and one != node and one in placer.links for one in group.members
         ):
             return Rule("colocated", self._group(node))
         return Rule("unknown")
@@ -178,7 +180,7 @@ class Rules:
         """Return the facts of a colocation group: how many, who decides, and why."""
         placer = self.placer(node)
         group = placer.groups[node]
-        device = self.graph.nodes[node]["device"]
+        device = self.inputs.nodes[node]["device"]
         decider, why = self._decider(placer, node, device)
         return {"size": len(group.members), "decider": decider, "because": why, "links": placer.links.get(node, [])[:4]}
 
@@ -190,7 +192,7 @@ class Rules:
         return found
 
     def _find_decider(self, placer: Placer, node: str, device: str) -> tuple[str, str]:
-        nodes = self.graph.nodes
+        nodes = self.inputs.nodes
         members = placer.groups[node].members
         for member in members:
             if nodes[member]["op"] in ARGUMENTS:
@@ -221,8 +223,8 @@ class Rules:
             return Rule("compiled", {"operations": data["compiled"]}, "pinned" if asked else "default")
         if op == "PartitionedCall":
             return Rule("function_call")
-        for producer, _, edge in self.graph.in_edges(node, data=True):
-            if edge["dtype"] == "resource" and self.graph.nodes[producer]["device"] == device:
+        for _, producer, edge in self.inputs.of(node):
+            if edge["dtype"] == "resource" and self.inputs.nodes[producer]["device"] == device:
                 overridden = requested and not satisfies(device, requested)
                 facts = {"size": 2, "decider": producer, "because": "first", "links": [(producer, "resource")]}
                 return Rule("overridden", {"requested": requested, **facts}) if overridden else Rule("colocated", facts)
@@ -241,9 +243,7 @@ class Rules:
             return Rule("default", {"kinds": list(kinds)})
         if op == "_EagerConst":
             return Rule("constant")
-        if _kind(device) == "CPU" and all(
-            edge["dtype"] in ("int32", "int64") for *_, edge in self.graph.in_edges(node, data=True)
-        ):
+        if _kind(device) == "CPU" and all(edge["dtype"] in ("int32", "int64") for *_, edge in self.inputs.of(node)):
             return Rule("small_on_host")
         return Rule("unknown")
 
