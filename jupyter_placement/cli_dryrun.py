@@ -30,7 +30,7 @@ def run_dry(options: argparse.Namespace) -> None:
         if len(options.on) > 1:
             print(dry_run_each(options.model, on=options.on, **settings))
             return
-        placement = dry_run(options.model, on=options.on[0], **settings)
+        placement = dry_run(options.model, on=str(options.on[0]), **settings)
         print(placement.summary())
         print()
         print(estimate_of(placement))

@@ -54,7 +54,7 @@ def imagined(
     found: Placement | Comparison
     try:
         if len(arguments.on) == 1:
-            found = dry_run(graphs, on=arguments.on[0], **options)
+            found = dry_run(graphs, on=str(arguments.on[0]), **options)
             placements = [found]
         else:
             found = dry_run_each(graphs, on=arguments.on, **options)

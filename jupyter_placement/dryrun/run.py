@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, overload
 
 from jupyter_placement.capture.build import build_placement
 from jupyter_placement.capture.events import placement_events
@@ -13,6 +14,7 @@ from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, full_device
 from jupyter_placement.dryrun.card import Card
+from jupyter_placement.dryrun.comparison import Comparison, dry_run_each
 from jupyter_placement.dryrun.errors import UnplaceableError
 from jupyter_placement.dryrun.estimate import add_estimate
 from jupyter_placement.dryrun.helpers import HELPERS
@@ -23,10 +25,18 @@ from jupyter_placement.explain import set_reasons
 from jupyter_placement.placement import Device, Placement, PlacementError
 
 
+@overload
+def dry_run(what: Any, *args: Any, on: str | Sequence[Device | Card], **options: Any) -> Placement: ...
+
+
+@overload
+def dry_run(what: Any, *args: Any, on: list[str], **options: Any) -> Comparison: ...
+
+
 def dry_run(
     what: Any,
     *args: Any,
-    on: str | Sequence[Device | Card],
+    on: str | Sequence[Device | Card] | list[str],
     soft: bool = True,
     train: bool | None = None,
     signature: str | None = None,
@@ -34,7 +44,7 @@ def dry_run(
     python: str | os.PathLike[str] | None = None,
     progress: Callable[[str], None] | None = None,
     **keywords: Any,
-) -> Placement:
+) -> Placement | Comparison:
     """Place a graph on hardware that is not there, with TensorFlow's own placer. Nothing is executed.
 
     Parameters
@@ -48,7 +58,8 @@ def dry_run(
         for its ``predict``; ``x, y`` (and ``sample_weight``) for its train step, with its optimizer, if it is compiled.
         Several inputs of a model go into one list or dict.
     on : str, or sequence of Card or Device
-        The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xA100-80GB/PCIe4"``, ``"4xCPU"``.
+        The machine: ``"2xT4"``, ``"1xH100-80GB + 2xL4"``, ``"4xA100-80GB/PCIe4"``, ``"4xCPU"``. A list of these
+        strings: several machines, side by side.
     soft : bool
         Soft placement. When false, what cannot be placed as asked is an error.
     train : bool, optional
@@ -68,8 +79,8 @@ def dry_run(
 
     Returns
     -------
-    Placement
-        Like that of a recording.
+    Placement or Comparison
+        Like that of a recording; for a list of machines the comparison of them.
 
     Raises
     ------
@@ -85,6 +96,9 @@ def dry_run(
     A ``tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])`` cannot be built on a machine without GPUs; on logical CPU
     devices it can, and its step can be placed on a machine of as many CPUs.
     """
+    if isinstance(on, list) and on and all(isinstance(one, str) for one in on):
+        options = {"soft": soft, "train": train, "signature": signature, "timeout": timeout, "python": python}
+        return dry_run_each(what, *args, on=[str(one) for one in on], progress=progress, **options, **keywords)
     devices = _machine(on)
     _check(soft, train, signature, timeout, python, progress)
     graphs = [graph_of(one, given, keywords, train, signature) for one, given in _sources(what, args)]
@@ -137,21 +151,22 @@ def _take(log: list[str], warnings: str, lines: LineCollector, graph: CapturedGr
     graph.records = lines.pop()
 
 
-def _machine(on: str | Sequence[Device | Card]) -> list[Device]:
+def _machine(on: Any) -> list[Device]:
     """Return the devices of a machine, by their full names, the first CPU among them."""
     if not isinstance(on, str):
         if not isinstance(on, list | tuple) or not on or not all(isinstance(one, Device | Card) for one in on):
             raise PlacementError(
                 f'on= is a machine: "2xT4", "1xH100-80GB + 2xL4", "4xCPU", or a list of Card or Device; it is {on!r}'
             )
+        on = [replace(device, name=full_device(device.name) or device.name) for device in on]
         for device in on:
-            if isinstance(device, Device) and (full_device(device.name) or "").startswith(f"{LOCAL_TASK}/") is False:
+            if not device.name.startswith(f"{LOCAL_TASK}/device:"):
                 raise PlacementError(
                     f"{device.name!r} is no device of one machine: name it like GPU:0 or {LOCAL_TASK}/device:GPU:0"
                 )
     devices = parse_machine(on)
     first = f"{LOCAL_TASK}/device:CPU:0"
-    if not any(full_device(device.name) == first for device in devices):
+    if not any(device.name == first for device in devices):
         devices.insert(0, Device(first))
     return devices
 

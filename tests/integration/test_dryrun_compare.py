@@ -76,3 +76,12 @@ def test_the_command_prints_a_table(graph: Any, tmp_path: Path, capsys: pytest.C
     assert out[0].split("  ")[0] == titles[0]
     assert [title in out[0] for title in titles] == [True] * 6
     assert [line.split()[0] for line in out if line.startswith(("1x", "2x"))] == ["1xT4", "2xT4", "2xT4:"]
+
+
+def test_a_list_of_machines_is_a_comparison_with_what_a_step_would_cost(graph: Any) -> None:
+    comparison = dry_run(graph, on=["1xT4", "1xT4 + 1xA100-80GB"])
+    assert [one.machine for one in comparison.outcomes] == ["1xT4", "1xT4 + 1xA100-80GB"]
+    one, two = comparison.rows()
+    assert one["memory (estimate)"].endswith("fits")
+    assert [line.partition(": ")[0] for line in two["memory (estimate)"].splitlines()] == ["GPU:0", "GPU:1"]
+    assert one["step (estimate)"].endswith("s")
