@@ -150,8 +150,8 @@ class Helper:
                         raise PlacementError("The dry run was ended: its process was closed meanwhile.") from error
                     if attempt == 2:
                         raise PlacementError(
-                            f"TensorFlow's process for dry runs died twice over this graph ({how}): the graph may be "
-                            "too large for this machine's memory."
+                            f"TensorFlow's process for dry runs died twice over this graph ({how}). "
+                            "Signal 9 most often means that this machine has not enough memory for it."
                         ) from error
                     continue
                 except BaseException:

@@ -250,7 +250,6 @@ def test_colocation_conflicts_on_imagined_gpus(order: str) -> None:
 
 
 def test_kinds_of_variables_on_imagined_gpus() -> None:
-    v1 = tf.compat.v1
     graph = tf.Graph()
     kinds = (tf.float32, tf.int32, tf.int64, tf.bool, tf.string, tf.bfloat16)
     with graph.as_default(), graph.device("/gpu:1"):

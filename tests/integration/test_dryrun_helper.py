@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_placement.dryrun import dry_run, helper, parse_machine
+from jupyter_placement.dryrun import helper, parse_machine
 from jupyter_placement.dryrun.helper import Helper
 from jupyter_placement.dryrun.helpers import Helpers
 from jupyter_placement.dryrun.preparation import Preparation
@@ -212,60 +211,6 @@ def test_neither_a_proxy_nor_a_disk_without_room_matters(
     assert [path for path in written if "placement-log" not in path] == []
 
 
-def stand_in(folder: Path, body: str) -> str:
-    """Make a program that is started in place of a Python."""
-    path = folder / "python"
-    path.write_text(f"#!{sys.executable}\n{body}")
-    path.chmod(0o755)
-    return str(path)
-
-
-def saying(told: dict[str, Any]) -> str:
-    return (
-        "import struct, sys\n"
-        f"data = {json.dumps(told).encode()!r}\n"
-        "sys.stdout.buffer.write(struct.pack('<Q', len(data)) + data + struct.pack('<Q', 0))\n"
-        "sys.stdout.flush()\n"
-        "sys.stdin.read()\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (
-            saying({"tensorflow": "2.21.0", "cuda": False}),
-            r"has TensorFlow 2\.21\.0 without GPU kernels.*not tensorflow-cpu",
-        ),
-        (saying({"failed": "ImportError", "missing": "grpc._channel"}), r"-m pip install grpcio$"),
-        (saying({"failed": "ImportError", "missing": "tensorflow"}), r"has no TensorFlow\..*pip install tensorflow"),
-        (saying({"failed": "OSError: no port"}), r"could not start TensorFlow for dry runs: OSError: no port"),
-        ("raise SystemExit('no such option')", r"\(exit status 1: no such option\)"),
-        ("print('hello, this is no answer at all')", r"\(exit status 0\)"),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", r"\(killed by signal 11\)"),
-    ],
-)
-def test_another_python_that_will_not_do_is_told_why(tmp_path: Path, body: str, said: str) -> None:
-    python = stand_in(tmp_path, body)
-    with pytest.raises(PlacementError, match=said) as raised:
-        Helper(python).place(b"", [])
-    assert str(raised.value).startswith(python)
-
-
-def test_a_python_without_grpc_or_tensorflow_says_so_itself(tmp_path: Path) -> None:
-    bare = tmp_path / "bare"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
-    bare.chmod(0o755)
-    with pytest.raises(PlacementError, match=r"bare has no TensorFlow\. "):
-        Helper(str(bare)).place(b"", [])
-    (tmp_path / "grpc.py").write_text("raise ModuleNotFoundError(\"No module named 'grpc'\", name='grpc')")
-    poor = tmp_path / "poor"
-    poor.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
-    poor.chmod(0o755)
-    with pytest.raises(PlacementError, match=r"poor lacks the module grpc.*poor -m pip install grpcio$"):
-        Helper(str(poor)).place(b"", [])
-
-
 def test_when_the_user_s_process_dies_the_helper_ends() -> None:
     code = """
 import os, signal, sys, time
@@ -332,24 +277,3 @@ for number in range(20):
     for kernel in kernels:
         kernel.run("HELPERS.close()")
     assert [has_ended(pid) for pid in pids] == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"timeout": "a"}, "timeout= is a number of seconds above 0, not 'a'"),
-        ({"timeout": 0}, "timeout= is a number of seconds above 0, not 0"),
-        ({"timeout": float("nan")}, "timeout= is a number of seconds above 0, not nan"),
-        ({"soft": "x"}, "soft= is True or False, not 'x'"),
-        ({"train": 1}, "train= is True or False, not 1"),
-        ({"signature": 1}, "signature= is the name of a SavedModel's signature, not 1"),
-        ({"python": 5}, "python= is the path of another environment's Python, not 5"),
-        ({"progress": 3}, "progress= is a function that takes a sentence, not 3"),
-        ({"on": None}, "on= is a machine: .* it is None"),
-        ({"on": 5}, "on= is a machine: .* it is 5"),
-        ({"on": []}, r"on= is a machine: .* it is \[\]"),
-    ],
-)
-def test_a_value_of_the_wrong_kind_is_one_sentence(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(PlacementError, match=said):
-        dry_run(tf.Graph(), **{"on": "2xT4", **options})
