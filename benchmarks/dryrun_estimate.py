@@ -2,7 +2,7 @@
 
     python benchmarks/dryrun_estimate.py [MODEL ...]
 
-For training steps of five models:
+For training steps of ten models:
 
 - the most memory of a step's own tensors, against the allocation records of a session's step, with TensorFlow's graph
   optimizer as it is and without it;
@@ -27,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from jupyter_placement.dryrun import Card, close_helpers, dry_run, estimate_of
 from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.placement import Placement
-from tests.integration.measured_steps import MODELS, Measured, measure
+from tests.integration.measured_models import MODELS
+from tests.integration.measured_steps import Measured, measure
 
 ONE_CORE = Card("one core", 8 << 30, 10e9, {"float32": 80e9, "float64": 40e9}, units=1, type="CPU")
 

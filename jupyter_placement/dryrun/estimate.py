@@ -36,7 +36,7 @@ class Step:
     loops: list[Loop]
     times: list[int]
     memory: dict[str, DeviceMemory]
-    better: dict[str, DeviceMemory]
+    depth_first: dict[str, DeviceMemory]
     variables: list[Variable]
     transfers: list[Transfer]
     names: list[str | None]
@@ -170,16 +170,17 @@ def _add_variables(one: DeviceEstimate, steps: Sequence[Step]) -> None:
 def _add_memory(one: DeviceEstimate, steps: Sequence[Step], name: str) -> None:
     worst = 0
     for step in steps:
-        memory, better = step.memory.get(name, DeviceMemory()), step.better.get(name, DeviceMemory())
+        memory, other = step.memory.get(name, DeviceMemory()), step.depth_first.get(name, DeviceMemory())
         one.constants += memory.constants
         one.unknown += memory.unknown
         one.biggest = max(one.biggest, memory.biggest)
         one.open_inputs += sum(each.open_inputs for each in step.memory.values())
-        most, least = sorted((memory, better), key=lambda each: -each.peak)
-        if most.peak + memory.inputs >= worst:
-            worst = most.peak + memory.inputs
-            one.inputs, one.step, one.step_low, one.parts = memory.inputs, most.peak, least.peak, dict(most.parts)
-            one.largest = [(step.nodes[number].id, size) for number, size in most.largest]
+        low, high = sorted((memory.peak, other.peak))
+        if high + memory.inputs >= worst:
+            worst = high + memory.inputs
+            one.inputs, one.step, one.parts = memory.inputs, memory.peak, dict(memory.parts)
+            one.step_low, one.step_high = low, high
+            one.largest = [(step.nodes[number].id, size) for number, size in memory.largest]
 
 
 def _sum(steps: Sequence[Step]) -> list[Transfer]:

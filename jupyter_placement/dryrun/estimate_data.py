@@ -32,8 +32,8 @@ class DeviceEstimate:
         Bytes of constants, and of what the step is given.
     step : int
         Bytes of the step's own tensors at the worst time, when who is ready first goes first.
-    step_low : int
-        The same in a better order.
+    step_low, step_high : int
+        The same in the better, and in the worse, of the two orders that were walked.
     parts : dict of str to int
         What ``step`` consists of: ``activations``, ``gradients``, ``copies`` of other devices' tensors.
     largest : list of (str, int)
@@ -59,6 +59,7 @@ class DeviceEstimate:
     inputs: int = 0
     step: int = 0
     step_low: int = 0
+    step_high: int = 0
     parts: dict[str, int] = field(default_factory=dict)
     largest: list[tuple[str, int]] = field(default_factory=list)
     unknown: int = 0
@@ -94,10 +95,10 @@ class DeviceEstimate:
 
         Examples
         --------
-        >>> DeviceEstimate("/device:GPU:0", variables=100, step=80, step_low=60).high
+        >>> DeviceEstimate("/device:GPU:0", variables=100, step=60, step_high=80).high
         200
         """
-        return self.always + int(self.step * (1 + MORE)) + self.unknown * self.biggest
+        return self.always + int(self.step_high * (1 + MORE)) + self.unknown * self.biggest
 
     @property
     def verdict(self) -> str | None:
@@ -105,9 +106,9 @@ class DeviceEstimate:
 
         Examples
         --------
-        >>> [DeviceEstimate("", step=100, step_low=90, available=size).verdict for size in (200, 110, 80, None)]
+        >>> [DeviceEstimate("", step_high=100, step_low=90, available=size).verdict for size in (200, 110, 80, None)]
         ['fits', 'may not fit', 'does not fit', None]
-        >>> DeviceEstimate("", step=100, step_low=90, open_inputs=1, available=200).verdict
+        >>> DeviceEstimate("", step_high=100, step_low=90, open_inputs=1, available=200).verdict
         'may not fit'
         """
         if self.available is None:

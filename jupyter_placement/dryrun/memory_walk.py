@@ -15,6 +15,8 @@ from jupyter_placement.dryrun.values import Values
 _PIECE = 256
 _INPUTS = frozenset(("_Arg", "Placeholder", "_DeviceArg"))
 _CONSTANTS = frozenset(("Const", "HostConst"))
+# Unknown, but no more than a few numbers: axes, and what cuDNN reserves beside a normalisation.
+_SMALL = frozenset(("BroadcastGradientArgs", "FusedBatchNormV3", "FusedBatchNormGradV3"))
 _NEW_LISTS = frozenset(("EmptyTensorList", "TensorListReserve", "StackV2", "TensorArrayV3"))
 _FULL_LISTS = frozenset(("TensorListFromTensor", "TensorListSplit", "TensorListScatterIntoExistingList"))
 # Which input is put into the list.
@@ -105,7 +107,7 @@ class MemoryWalk:
             return None
         size = node.outputs[output].size
         if size is None:
-            if node.outputs[output].dtype != "string":
+            if node.outputs[output].dtype != "string" and node.op not in _SMALL:
                 self._device(place).unknown += 1
                 self._device(place).open_inputs += node.op in _INPUTS
             return None
