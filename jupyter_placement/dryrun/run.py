@@ -158,9 +158,12 @@ def _machine(on: Any) -> list[Device]:
             raise PlacementError(
                 f'on= is a machine: "2xT4", "1xH100-80GB + 2xL4", "4xCPU", or a list of Card or Device; it is {on!r}'
             )
-        on = [replace(device, name=full_device(device.name) or device.name) for device in on]
+        on = [
+            replace(device, name=full_device(device.name) or device.name) if isinstance(device, Device) else device
+            for device in on
+        ]
         for device in on:
-            if not device.name.startswith(f"{LOCAL_TASK}/device:"):
+            if isinstance(device, Device) and not device.name.startswith(f"{LOCAL_TASK}/device:"):
                 raise PlacementError(
                     f"{device.name!r} is no device of one machine: name it like GPU:0 or {LOCAL_TASK}/device:GPU:0"
                 )
