@@ -40,7 +40,8 @@ def node_facts(tree: ScopeTree, node: str) -> list[tuple[str, str]]:
     if data.get("compiled") is not None:  # files of earlier releases have no such attribute
         facts.append(("compiled", f"by XLA as a whole, {plural(data['compiled'], 'operation')} inside"))
     if data["duration"] is not None:
-        facts.append(("duration", f"{1e6 * data['duration']:,.0f} µs"))
+        estimated = ", estimated" if placement.meta.get("times") == "estimated" else ""
+        facts.append(("duration", f"{1e6 * data['duration']:,.0f} µs{estimated}"))
     return facts
 
 
