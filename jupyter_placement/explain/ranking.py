@@ -186,6 +186,8 @@ def _all_on_cpu(placement: Placement) -> list[Finding]:
             "Look for a tf.device with a CPU around the code, and at the operations without a GPU kernel.",
             tuple(nodes),
             len(nodes),
+            None,
+            sources_of(placement, nodes),
         )
     ]
 
