@@ -76,6 +76,7 @@ class Preparation:
         self._soft = soft
         self._function = function
         self._default = _argument_device(devices)
+        self._told: dict[str, str] = {}
         self._original: dict[str, str] = {}
         self._pins = 0
         self._rest, self._first = type(graph_def)(), type(graph_def)()
@@ -90,8 +91,10 @@ class Preparation:
 
     def _translate(self, node: Any) -> None:
         if node.device:
-            told = without_task(node.device)
-            self._original.setdefault(told, node.device)
+            told = self._told.get(node.device)
+            if told is None:
+                told = self._told[node.device] = without_task(node.device)
+                self._original.setdefault(told, node.device)
             node.device = told
         if self._function and node.op in _CALLS:
             # The runtime of functions places what is called with the caller; a session leaves calls alone.

@@ -93,6 +93,9 @@ def dry_run(
     Variables and eager tensors that were made under ``tf.device("/gpu:1")`` on a machine without that GPU have lost
     this request, unless they were made under :func:`~jupyter_placement.dryrun.requests`.
 
+    A function with ``jit_compile=True`` is placed as without it when it is given itself; on the real machine XLA makes
+    one operation of it, on one device. Called by another function it is one operation here too.
+
     A ``tf.distribute.MirroredStrategy(["GPU:0", "GPU:1"])`` cannot be built on a machine without GPUs; on logical CPU
     devices it can, and its step can be placed on a machine of as many CPUs.
     """

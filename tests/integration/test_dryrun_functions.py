@@ -156,6 +156,37 @@ def test_hard_placement_of_functions_gives_the_same_error() -> None:
     assert errors > 20
 
 
+def test_what_else_a_function_may_hold_is_placed_as_when_it_runs() -> None:
+    @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
+    def compiled(x: Any) -> Any:
+        return tf.nn.relu(x) * 2.0
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def plain(x: Any) -> Any:
+        return tf.tanh(x)
+
+    table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1)
+    stateful = tf.random.Generator.from_seed(1)
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def step(x: Any) -> Any:
+        with tf.device("/cpu:1"):
+            y = compiled(x)
+        case = tf.switch_case(tf.size(x) % 3, [lambda: plain(y), lambda: y * 3.0, lambda: y])
+        mapped = tf.map_fn(lambda row: plain(row) + 1.0, case)
+        counted = tf.data.Dataset.range(3).reduce(tf.constant(0, tf.int64), lambda a, b: a + b)
+        python = tf.numpy_function(lambda a: a, [mapped], tf.float32)
+        ragged = tf.map_fn(lambda row: row * 2, tf.ragged.constant([[1.0, 2.0], [3.0]])).flat_values
+        return mapped, counted, python, ragged, table.lookup(tf.constant(["a"])), stateful.normal([2])
+
+    args = (tf.ones([2, 2]),)
+    dry = dry_run(step, *args, on=ON)
+    assert devices_by_name(dry) == really_run(step, args, "function:step")
+    assert [data["device"][-5:] for _, data in dry.graph.nodes(data=True) if data["op"] == "PartitionedCall"] == [
+        "CPU:1"
+    ]
+
+
 @pytest.mark.parametrize("returned", [True, False])
 def test_a_malformed_device_is_refused_as_by_tensorflow(returned: bool) -> None:
     @tf.function(autograph=False)  # type: ignore[untyped-decorator]
