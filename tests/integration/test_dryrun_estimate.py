@@ -182,3 +182,48 @@ def test_a_model_on_two_gpus_counts_the_copies() -> None:
     there = next(one for one in estimate.transfers if one.target.endswith("GPU:1"))
     logits = 256 * 10 * 4
     assert there.size >= logits and there.tensors >= 1
+
+
+def asked(*nodes: Any) -> Any:
+    """Ask for the costs of operations with two matrices as inputs, as the helper process does."""
+    from jupyter_placement.dryrun.helper_costs import operation_costs
+
+    graph = tf.compat.v1.GraphDef()
+    for name in ("input/0", "input/1"):
+        node = graph.node.add(name=name, op="Placeholder")
+        node.attr["dtype"].type = tf.float32.as_datatype_enum
+        node.attr["shape"].shape.CopyFrom(tf.TensorShape([64, 32] if name == "input/0" else [32, 16]).as_proto())
+    for number, (op, sources) in enumerate(nodes):
+        node = graph.node.add(name=f"cost/{number}", op=op, input=sources)
+        node.attr["T"].type = tf.float32.as_datatype_enum
+    return operation_costs(graph.SerializeToString())
+
+
+def test_grapplers_counts_are_operations_and_bytes() -> None:
+    flops, size = asked(("MatMul", ["input/0", "input/1"]))["costs"]["cost/0"]
+    # It counts in thousands: 2 for each of 64 x 16 sums of 32 products; two inputs and an output.
+    assert flops == pytest.approx(2 * 64 * 32 * 16, abs=1000)
+    assert size == pytest.approx(4 * (64 * 32 + 32 * 16 + 64 * 16), abs=1000)
+
+
+def test_an_operation_that_grappler_refuses_does_not_spoil_the_others() -> None:
+    answer = asked(("MatMul", ["input/0", "input/1"]), ("NoSuchOperation", ["input/0"]), ("Relu", ["input/0"]))
+    assert answer["refused"] == ["cost/1"]
+    assert set(answer["costs"]) == {"cost/0", "cost/2"}
+
+
+def test_a_tensorflow_without_grappler_is_told_which_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+    import sys
+
+    monkeypatch.delattr(importlib.import_module("tensorflow.python.grappler"), "cluster", raising=False)
+    monkeypatch.setitem(sys.modules, "tensorflow.python.grappler.cluster", None)
+    answer = asked(("Relu", ["input/0"]))
+    assert answer["costs"] == {}
+    assert "TensorFlow 2.16 to 2.21 do" in answer["error"]
+
+
+def test_a_compiled_function_is_said_to_be_left_out() -> None:
+    inner = tf.function(lambda x: tf.matmul(x, x), jit_compile=True)
+    estimate = estimate_of(dry_run(tf.function(lambda x: inner(x) + 1.0), tf.TensorSpec([64, 64]), on="1xT4"))
+    assert any("1 call is not inlined" in note for note in estimate.notes)
