@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_placement.explain.rule import Rule
 from jupyter_placement.explain.rules import Rules
 from jupyter_placement.explain.sentences import remedy, sentence
-from jupyter_placement.placement import Placement
+from jupyter_placement.placement import Placement, PlacementError
 
 
 @dataclass(frozen=True)
@@ -141,6 +141,11 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     dict of str to list of str
         Ids of the nodes by operation and types, ``"MatMul (T: string)"``, most first.
 
+    Raises
+    ------
+    PlacementError
+        When the kernels are those of a TensorFlow that was built without GPU kernels: they would all be missing.
+
     Examples
     --------
     >>> placement = Placement(meta={"kernels": {"Print": [
@@ -153,6 +158,8 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     from jupyter_placement.kernel_table import kernel_for, signature
 
     facts, kernels = placement.meta.get("explain") or {}, placement.meta.get("kernels") or {}
+    if kind == "GPU" and facts.get("note"):
+        raise PlacementError(facts["note"])
     found: dict[str, list[str]] = {}
     for node, data in placement.graph.nodes(data=True):
         rows = kernels.get(data["op"])

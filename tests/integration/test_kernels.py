@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from jupyter_placement import kernels, record
+from jupyter_placement import PlacementError, kernels, record, without_kernel
 from jupyter_placement.capture.kernels import kernel_rows
 from jupyter_placement.kernel_table import kernel_for
 
@@ -42,6 +43,39 @@ def test_a_table_to_look_at() -> None:
     assert "<td>x, y, z</td>" in table._repr_html_()
     with pytest.raises(ValueError, match="has no operation type 'addv2'"):
         kernels("addv2")
+
+
+def test_a_build_without_gpu_kernels_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    assert kernels("AddV2").note == ""
+    for name in ("is_built_with_cuda", "is_built_with_rocm"):
+        monkeypatch.setattr(tf.test, name, lambda: False)
+    table = kernels("AddV2")
+    for text in (table.note, repr(table), table._repr_html_()):
+        assert "GPU kernels are not in this package" in text
+    with record(interval=60) as recording:
+        tf.ones([2]) + 1.0
+    assert recording.placement is not None
+    with pytest.raises(PlacementError, match="GPU kernels are not in this package"):
+        without_kernel(recording.placement)
+    assert without_kernel(recording.placement, "CPU") == {}
+
+
+def test_which_operations_have_no_gpu_kernel() -> None:
+    import tensorflow as tf
+
+    from jupyter_placement.dryrun import close_helpers, dry_run
+
+    def step(x: Any) -> Any:
+        return tf.strings.as_string(tf.matmul(tf.cast(x, tf.int32), tf.cast(x, tf.int32)))
+
+    try:
+        placement = dry_run(tf.function(step), tf.TensorSpec([2, 2]), on="1xT4")
+    finally:
+        close_helpers()
+    found = without_kernel(placement)
+    assert {key: len(nodes) for key, nodes in found.items()} == {"AsString": 1, "MatMul (T: int32)": 1}
 
 
 def test_a_placement_keeps_the_kernels_of_its_operations() -> None:

@@ -154,3 +154,17 @@ def test_an_error_of_hard_placement_names_its_line_above_tensorflows_text(kernel
     text = kernel.run("f = _placement.findings()[0]\nprint(f.kind, f.where(), f.message)").stdout
     assert "error Cell In[2], line 3" in text
     assert "TensorFlow does not have" in text
+    cell = (
+        "%%placement --hard\n@tf.function\ndef f(x):\n    with tf.device('GPU:3'):\n"
+        "        return tf.nn.relu(x, name='mine')\nf(tf.ones([2]))"
+    )
+    reply = kernel.run(cell)
+    (shown,) = [one["text/plain"] for one in reply.data if "text/html" in one]
+    assert "Cell In[4], line 5: mine (Relu) asks for /device:GPU:3, which TensorFlow does not have" in shown
+    assert reply.error is not None and "Unable to find any devices" in reply.error.value
+    kinds = [output.type for output in reply.outputs]
+    assert kinds.index("display_data") < kinds.index("error")  # the panel, whose list begins with the sentence
+    listed = kernel.evaluate(
+        "[w.options[0][0] for w in __import__('ipywidgets').Widget.widgets.values() if type(w).__name__ == 'Select']"
+    )
+    assert any("Cell In[4], line 5: mine (Relu) asks for" in text for text in listed)
