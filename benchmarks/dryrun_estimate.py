@@ -2,7 +2,7 @@
 
     python benchmarks/dryrun_estimate.py [MODEL ...]
 
-For training steps of ten models:
+For training steps of eleven models:
 
 - the most memory of a step's own tensors, against the allocation records of a session's step, with TensorFlow's graph
   optimizer as it is and without it;
@@ -28,15 +28,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from jupyter_placement.dryrun import Card, close_helpers, dry_run, estimate_of
 from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.placement import Placement
-from tests.integration.measured_models import MODELS
+from tests.integration.measured_models import LARGE, MODELS
 from tests.integration.measured_steps import Measured, measure
+
+ALL = {**MODELS, **LARGE}
 
 
 def main(names: Sequence[str]) -> None:
     core = one_core()
     rows: list[tuple[str, Placement, Measured]] = []
-    for name in names or MODELS:
-        function, args = MODELS[name]()
+    for name in names or ALL:
+        function, args = ALL[name]()
         began = time.perf_counter()
         placement = dry_run(function, *args, on=[core])
         seconds = time.perf_counter() - began
@@ -87,7 +89,7 @@ def compared(estimated: int, measured: int) -> str:
 
 
 def moved(name: str) -> None:
-    function, args = MODELS[name](loss_on="/cpu:1")
+    function, args = ALL[name](loss_on="/cpu:1")
     placement = dry_run(function, *args, on="2xCPU")
     transfers = estimate_of(placement).transfers
     real = measure(graph_of(function, args), placement, cpus=2, optimize=False, steps=1).transfers

@@ -13,6 +13,7 @@ from jupyter_placement.dryrun.card import Card
 from jupyter_placement.dryrun.costs import Costs, Question, costs_of
 from jupyter_placement.dryrun.estimate_data import DeviceEstimate, Estimate, estimate_of
 from jupyter_placement.dryrun.estimate_notes import notes_on
+from jupyter_placement.dryrun.graph_optimizer import split_identities
 from jupyter_placement.dryrun.helper import Helper
 from jupyter_placement.dryrun.loops import Loop, carried, find_loops, repeats
 from jupyter_placement.dryrun.machine import HOST, Machine, known_cards
@@ -81,6 +82,7 @@ def add_estimate(
 
 def _step(placement: Placement, label: str, graph: CapturedGraph, question: Question) -> Step:
     nodes = step_nodes(placement, [label])
+    split_identities(nodes)
     definitions = node_defs(nodes, {label: graph})
     values = Values(nodes, definitions)
     loops = find_loops(nodes, values)

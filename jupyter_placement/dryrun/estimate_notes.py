@@ -48,10 +48,10 @@ def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
     notes = [
         f"Variables and slots are exact. The peak goes from {LESS:.0%} less than in the better of two orders of the "
         f"operations to {MORE:.0%} more than in the worse one. "
-        "Measured on a CPU for training steps of ten models (TensorFlow 2.21), the walk was off by 14% at most; by 11% "
-        "with TensorFlow's graph optimizer.",
+        "Measured on a CPU for training steps of eleven models (TensorFlow 2.21, its graph optimizer as it is by "
+        "default), the walk was off by 11% at most.",
         "Not counted: workspace of kernels (cuDNN, cuBLAS), fragmentation, the CUDA context (some 300 to 500 MB), what "
-        "XLA compiles, and what TensorFlow's graph optimizer changes before it runs.",
+        "XLA compiles, and most of what TensorFlow's graph optimizer changes before it runs.",
     ]
     unknown = sum(one.unknown for one in estimate.devices)
     inputs = max((one.open_inputs for one in estimate.devices), default=0)
@@ -119,7 +119,7 @@ def _times(steps: Sequence[Step], estimate: Estimate, cards: Mapping[str, Card],
         f"{MEMORY_SHARE:.0%} of its memory bandwidth, at least {LAUNCH * 1e6:g} µs a kernel; transfers at "
         f"{LINK_SHARE:.0%} of the link and {LATENCY * 1e6:g} µs each. No GPU was there to measure "
         "them on: take them for orders of magnitude and for comparisons. On one core of a CPU with measured rates the "
-        "steps of ten models were off by a factor of 1.3 on average, 1.8 at most.",
+        "steps of eleven models were off by a factor of 1.5 on average, 4 at most.",
         f"Grappler counted {sum(step.costs.counted for step in steps):,} operations; of others only the bytes are "
         f"known ({by_bytes / total if total else 0:.0%} of the operations' time).",
     ]

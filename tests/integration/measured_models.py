@@ -120,6 +120,15 @@ def large_batch(batch: int = 2048, loss_on: str = "") -> tuple[Any, list[Any]]:
     return train_step(model, tf.keras.optimizers.AdamW(), loss_on), inputs([batch, 100])
 
 
+def resnet50(batch: int = 4, loss_on: str = "") -> tuple[Any, list[Any]]:
+    import tensorflow as tf
+
+    model = tf.keras.applications.ResNet50(
+        weights=None, input_shape=(64, 64, 3), classes=10, classifier_activation=None
+    )
+    return train_step(model, tf.keras.optimizers.SGD(0.1, momentum=0.9), loss_on), inputs([batch, 64, 64, 3])
+
+
 # The first five were there while the walk was written, the others were not.
 MODELS: dict[str, Callable[..., tuple[Any, list[Any]]]] = {
     "mlp_adam": mlp_adam,
@@ -160,3 +169,7 @@ def train_step(model: Any, optimizer: Any, loss_on: str = "") -> Any:
         return loss
 
     return step
+
+
+# Takes half a minute.
+LARGE: dict[str, Callable[..., tuple[Any, list[Any]]]] = {"resnet50": resnet50}

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from jupyter_placement.dryrun.estimate_data import DeviceEstimate, Estimate, estimate_of
+from jupyter_placement.dryrun.graph_optimizer import split_identities
 from jupyter_placement.dryrun.loops import Loop, carried
+from jupyter_placement.dryrun.memory_walk import MemoryWalk
 from jupyter_placement.dryrun.orders import breadth_first, depth_first
 from jupyter_placement.dryrun.step_graph import StepNode, step_nodes
 from jupyter_placement.dryrun.transfers import Transfer, find_transfers
@@ -160,6 +162,28 @@ def test_control_edges_are_signals_and_turns_count() -> None:
     assert find_transfers(step_nodes(graph.placement), [3, 3]) == [
         Transfer(GPU0, GPU1, tensors=3, size=3 * UNIT, signals=3)
     ]
+
+
+def test_gradients_do_not_wait_for_each_other_at_an_identity_of_all() -> None:
+    def peak(outputs: int) -> int:
+        graph = Graph()
+        graph.node("x", "_Arg")
+        graph.node("v", "VarHandleOp", dtype="resource", shape=[])
+        for number in range(4):
+            graph.node(f"g{number}", "MatMul", "x", "x" if number == 0 else f"s{number - 1}")
+            graph.node(f"s{number}", "Sum", f"g{number}")
+        sources = [f"g{number}" for number in range(4)] + ["x"] * (outputs - 4)
+        graph.node("all", "IdentityN", *sources, dtype=["float32"] * outputs, shape=[[SIDE, SIDE]] * outputs)
+        for number in range(4):
+            graph.node(f"update{number}", "AssignSubVariableOp", "v", f"all:{number}", dtype=None, shape=None)
+        nodes = step_nodes(graph.placement)
+        split_identities(nodes)
+        assert sum(len(node.inputs) for node in nodes) == sum(len(node.users) for node in nodes)
+        return MemoryWalk(nodes, [1] * len(nodes)).run(breadth_first(nodes))[GPU0].peak
+
+    all_needed, some_needed = peak(4), peak(8)
+    assert all_needed == 5 * UNIT  # each gradient, and the sum of the last
+    assert some_needed == 2 * UNIT
 
 
 def test_unknown_sizes_are_told_never_taken_for_nothing() -> None:
