@@ -40,3 +40,4 @@ def split_identities(nodes: Sequence[StepNode]) -> None:
                 node.waits -= before - len(nodes[source].users)
             node.inputs.clear()
             node.outputs.clear()
+            node.device = ""  # it does not run
