@@ -147,7 +147,8 @@ def test_a_list_is_one_placement(graph: Any) -> None:
     placement = dry_run([(first, x), (second, x, x), graph], on="2xT4")
     graphs = {data["graph"] for _, data in placement.graph.nodes(data=True)}
     assert graphs == {"function:first", "function:second", "session:0"}
-    assert [on_device(placement, name) for name in ("Relu", "second/sum", "session:0/product")] == ["GPU:0", "GPU:0", "GPU:1"]
+    ids = ("Relu", "second/sum", "session:0/product")
+    assert [on_device(placement, name) for name in ids] == ["GPU:0", "GPU:0", "GPU:1"]
 
 
 def test_a_concrete_function_and_a_graph_with_an_unknown_operation() -> None:
