@@ -23,6 +23,14 @@ to switch the log on:
   and keep both outputs: python train.py > train.log 2>&1
 """
 
+_DRY_EPILOG = """\
+examples:
+  jupyter-placement dry-run model.keras --on 1xT4 --batch 64            predict
+  jupyter-placement dry-run model.keras --on 1xT4 --batch 64 --train    the training step
+  jupyter-placement dry-run saved/ --signature serving_default --on '1xH100-80GB + 2xL4' --batch 8
+  jupyter-placement dry-run frozen.pb --on 1xT4 --on 1xA100-80GB        a table of several machines
+"""
+
 
 def parser() -> argparse.ArgumentParser:
     """Return the command's parser of arguments."""
@@ -55,15 +63,31 @@ def parser() -> argparse.ArgumentParser:
     dry = commands.add_parser(
         "dry-run",
         help="place a model on a machine that is not there",
-        description="Place a model with TensorFlow's own placer on a machine that is not there. Nothing is executed.",
+        description="Place a model with TensorFlow's own placer on a machine that is not there, and estimate what a "
+        "step would cost: does it fit? Nothing is executed.",
+        epilog=_DRY_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    dry.add_argument("model", metavar="MODEL", help="a .pb or .keras file, or a SavedModel's folder")
+    dry.add_argument("model", metavar="MODEL", help="a .keras, .h5, .pb or .pbtxt file, or a SavedModel's folder")
     dry.add_argument(
         "--on", required=True, action="append", metavar="SPEC", help="2xT4, '1xH100-80GB + 2xL4', 4xCPU; again for more"
     )
+    dry.add_argument(
+        "--batch",
+        metavar="N",
+        help="examples in a batch: the unknown first dimension of the inputs (Keras models: or 1)",
+    )
+    dry.add_argument(
+        "--train", action="store_true", help="the step that fit repeats, not predict; for a compiled Keras model"
+    )
+    dry.add_argument("--signature", metavar="NAME", help="which one of a SavedModel (default: serving_default)")
     dry.add_argument("--hard", action="store_true", help="no soft placement: what cannot be as asked is an error")
-    dry.add_argument("--json", metavar="OUT", help="save the placement (Placement.load reads it); with one --on")
+    dry.add_argument(
+        "--json",
+        metavar="OUT",
+        help="save the placement (Placement.load reads it), with one --on; - is standard output",
+    )
     return top
 
 
@@ -78,7 +102,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0; 1 when there is nothing to show or a file cannot be read or written; 2 for wrong usage.
+        Exit status: 0; 1 when there is nothing to show or a file cannot be read or written; 2 for wrong usage; 130 when
+        it was interrupted.
     """
     from jupyter_placement.cli_log import CommandError, run_log
 
@@ -94,6 +119,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"jupyter-placement: {error}", file=sys.stderr)
         return error.status
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); Python would complain again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

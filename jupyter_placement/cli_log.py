@@ -7,11 +7,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_placement.cli_quiet import quiet_start
 from jupyter_placement.cli_watch import Progress, follow, read_stream
 from jupyter_placement.log.build import HOW_TO_LOG, placement_from_log
 from jupyter_placement.log.reader import LogReader, blocks, open_log
@@ -114,27 +114,13 @@ def _placement(logs: list[LogRecords], graph: str | None) -> Placement:
             return placement_from_log(list(logs))
         from jupyter_placement.graphfile import read_graph
 
-        with _quiet_start():
+        with quiet_start():
             nodes = read_graph(graph)
         return placement_from_log(list(logs), nodes)
     except PlacementError as error:
         raise CommandError(str(error)) from error
     except ModuleNotFoundError as error:
         raise CommandError(f"--graph needs TensorFlow, which is not installed here: {error}") from error
-
-
-@contextmanager
-def _quiet_start() -> Iterator[None]:
-    """Keep the lines back that TensorFlow prints when it starts; 2.21 heeds no environment variable for them."""
-    sys.stderr.flush()
-    with ExitStack() as stack:
-        kept = os.dup(2)
-        stack.callback(os.close, kept)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-        stack.callback(os.dup2, kept, 2)
-        yield
 
 
 def _write(placement: Placement, options: argparse.Namespace) -> None:

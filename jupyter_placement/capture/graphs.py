@@ -34,6 +34,8 @@ class CapturedGraph:
         The device that ``tf.device`` asked for where the function was called, or ``""``.
     placed_before : dict of str to str
         The device of each node that an earlier run of the session placed.
+    notes : list of str
+        Sentences on what was assumed of it.
     """
 
     label: str
@@ -45,6 +47,7 @@ class CapturedGraph:
     sources: dict[str, dict[str, tuple[str, int]]] = field(default_factory=dict)
     called_on: str = ""
     placed_before: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ def add_estimate(
     steps = [_step(placement, label, graph, question) for label, graph in labelled(graphs)]
     seconds, problem = _add_times(placement, steps, cards, question, helper, timeout)
     estimate = Estimate(_devices(placement, steps, devices, cards), _sum(steps), seconds)
-    estimate.notes = notes_on(steps, estimate, cards, problem)
+    assumed = [note for graph in graphs for note in graph.notes]
+    estimate.notes = [*assumed, *notes_on(steps, estimate, cards, problem)]
     placement.meta["estimate"] = estimate.to_json()
 
 

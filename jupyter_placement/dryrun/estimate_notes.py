@@ -58,7 +58,7 @@ def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
     if inputs:
         notes.append(
             f"{inputs:,} {_are('input', inputs)} of unknown size, so {unknown:,} {_are('tensor', unknown)} not "
-            "counted: give inputs whose shapes are known, the batch too."
+            "counted: give inputs whose shapes are known, the batch too, or batch_size= (--batch)."
         )
     elif unknown:
         notes.append(

@@ -7,19 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
-from jupyter_placement.dryrun.functions import graph_of_function, shape_of, traced
+from jupyter_placement.dryrun.functions import graph_of_function, traced
+from jupyter_placement.dryrun.shape_inference import infer_shapes
 from jupyter_placement.placement import PlacementError
 
 TEXT = (".pbtxt", ".txt", ".prototxt")
 
 
-def saved_model(path: Path, signature: str | None, args: Sequence[Any], keywords: Mapping[str, Any]) -> CapturedGraph:
+def saved_model(
+    path: Path, signature: str | None, args: Sequence[Any], keywords: Mapping[str, Any], batch: int | None = None
+) -> CapturedGraph:
     """Return the graph of a signature of a SavedModel: the one that is named, else ``serving_default``.
 
     Raises
     ------
     PlacementError
-        When the folder holds no SavedModel, or not this signature.
+        When the folder holds no SavedModel, or not this signature, or it does not take this batch.
     """
     import tensorflow as tf
 
@@ -39,6 +42,7 @@ def saved_model(path: Path, signature: str | None, args: Sequence[Any], keywords
         traced(signatures[signature], args, keywords) if args or keywords else graph_of_function(signatures[signature])
     )
     found.label = f"function:{signature}"
+    infer_shapes(found, batch)  # what a loaded function calls was traced for any batch
     return found
 
 
@@ -60,7 +64,7 @@ def graph_file(path: Path) -> CapturedGraph:
             f"{path} holds no TensorFlow graph: give a GraphDef, MetaGraphDef or SavedModel (.pb, as text .pbtxt), a "
             "SavedModel's folder, or a .keras file"
         )
-    return with_shapes(graph_def)
+    return CapturedGraph("session:0", graph_def)
 
 
 def _parsed(data: bytes, text: bool) -> Any:
@@ -88,21 +92,3 @@ def _parsed(data: bytes, text: bool) -> Any:
         if any(node.name and node.op for node in nodes):
             return graph(found)
     return None
-
-
-def with_shapes(graph_def: Any) -> CapturedGraph:
-    """Return a session's graph with the shapes that TensorFlow infers when it imports it.
-
-    The import changes devices (those of nodes with ``loc:@``), so nothing else is taken from it.
-    """
-    import tensorflow as tf
-
-    found = CapturedGraph("session:0", graph_def)
-    graph = tf.Graph()
-    try:
-        with graph.as_default():
-            tf.graph_util.import_graph_def(graph_def, name="")
-    except (ValueError, KeyError, TypeError, tf.errors.OpError):
-        return found  # without shapes; what is wrong with the graph, the placer tells
-    found.shapes = {"": {one.name: [shape_of(tensor) for tensor in one.outputs] for one in graph.get_operations()}}
-    return found

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from jupyter_placement.capture.interrupts import interrupts_wait
 from jupyter_placement.dryrun.helper_main import read_blob, write_blobs
 from jupyter_placement.placement import PlacementError
 
@@ -62,18 +63,25 @@ def start(python: str) -> tuple[subprocess.Popen[bytes], str]:
     """
     if sys.platform != "linux":
         raise PlacementError(NEEDS_CUDA_BUILD)
+    process: subprocess.Popen[bytes] | None = None
     try:
-        # A session of its own: the interrupt of a notebook's cell does not reach it.
-        process = subprocess.Popen(
-            [python, str(_SCRIPT)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(os.environ, python != sys.executable),
-            start_new_session=True,
-        )
+        # A session of its own: the interrupt of a notebook's cell does not reach it. Nor may an interrupt come between
+        # the process and this variable, or nobody could end it.
+        with interrupts_wait():
+            process = subprocess.Popen(
+                [python, str(_SCRIPT)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(os.environ, python != sys.executable),
+                start_new_session=True,
+            )
     except OSError as error:
         raise PlacementError(f"{python} cannot be run: {error.strerror or error}") from error
+    except KeyboardInterrupt:
+        if process is not None:
+            end(process)
+        raise
     try:
         told = _first_words(process, python)
         if "failed" in told:

@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_placement.capture.graphs import CapturedGraph
 from jupyter_placement.capture.requests import requests
 from jupyter_placement.dryrun.functions import graph_of_function, known_device
+from jupyter_placement.dryrun.labels import labels_of
 from jupyter_placement.dryrun.model_state import unchanged
 from jupyter_placement.placement import PlacementError
 
@@ -26,13 +27,23 @@ def loaded_model(path: Path, train: bool | None, args: Sequence[Any]) -> Any:
     import tensorflow as tf
 
     try:
-        return tf.keras.models.load_model(path, compile=bool(train) or (train is None and len(args) > 1))
+        model = tf.keras.models.load_model(path, compile=bool(train) or (train is None and len(args) > 1))
     except (OSError, ValueError, TypeError) as error:
         raise PlacementError(f"{path} holds no Keras model that can be read here: {error}") from error
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and path.suffix != ".keras":
+        # Of a model that was never trained HDF5 files give an optimizer for no variables, with which even fit fails
+        # (seen on Keras 3.15).
+        model.optimizer = type(optimizer).from_config(optimizer.get_config())
+    return model
 
 
 def graph_of_model(
-    model: Any, args: Sequence[Any], keywords: Mapping[str, Any] | None = None, train: bool | None = None
+    model: Any,
+    args: Sequence[Any],
+    keywords: Mapping[str, Any] | None = None,
+    train: bool | None = None,
+    batch: int | None = None,
 ) -> CapturedGraph:
     """Return the graph of a model's predict step, or of its train step; the model stays as it is.
 
@@ -46,23 +57,30 @@ def graph_of_model(
         ``x``, ``y`` and ``sample_weight`` by name.
     train : bool, optional
         Whether it is the train step; if not given, when there is a ``y``.
+    batch : int, optional
+        Without inputs: what their unknown first dimension becomes; one if not given.
 
     Raises
     ------
     PlacementError
         When the inputs are not known, or the model is not compiled for a train step.
     """
+    import tensorflow as tf
+
     data = _batch(args, keywords or {})
     train = len(data) > 1 if train is None else train
     if not train and len(data) > 1:
         raise PlacementError("predict takes x alone: without y, or with train=True")
-    if train:
-        if not getattr(model, "compiled", False) or model.optimizer is None:
-            raise PlacementError("a train step needs model.compile(optimizer=..., loss=...) before the dry run")
-        if not data:
-            raise PlacementError("a train step needs a batch: dry_run(model, x, y, on=...)")
+    if train and (not getattr(model, "compiled", False) or model.optimizer is None):
+        raise PlacementError("a train step needs model.compile(optimizer=..., loss=...) before the dry run")
+    notes: list[str] = []
+    data = data or [_inputs(model, batch, notes)]
     with unchanged(model):
-        return _graph(model, data or [_inputs(model)], train)
+        if train and len(data) == 1 and not isinstance([*args, None][0], tf.data.Dataset):
+            data += labels_of(model, tf.nest.map_structure(_spec, data[0]))
+        graph = _graph(model, data, train)
+    graph.notes = notes
+    return graph
 
 
 def _graph(model: Any, data: Sequence[Any], train: bool) -> CapturedGraph:
@@ -146,15 +164,28 @@ def _spec(value: Any) -> Any:
     return tf.TensorSpec(value.shape, kind)
 
 
-def _inputs(model: Any) -> Any:
-    """Return inputs for a batch of one, as the model was built for."""
+def _inputs(model: Any, batch: int | None, notes: list[str]) -> Any:
+    """Return inputs as the model was built for, and note what is assumed of their unknown dimensions."""
     import tensorflow as tf
 
     inputs = getattr(model, "inputs", None) if model.built else None
     if not inputs:
         raise PlacementError("this model has no known inputs yet: give one, dry_run(model, x, on=...)")
+    shapes = [one.shape for one in tf.nest.flatten(inputs)]
+    if batch is not None and not any(shape and shape[0] is None for shape in shapes):
+        raise PlacementError(f"batch_size={batch} has nothing to stand for: each input of this model has a fixed batch")
+    if batch is None and any(shape and shape[0] is None for shape in shapes):
+        notes.append("No batch was given: a batch of 1 is assumed; batch_size= (--batch) gives another.")
+    others = sum(size is None for shape in shapes for size in shape[1:])
+    if others:
+        notes.append(
+            f"{others:,} more dimension{'s' * (others > 1)} of the inputs unknown: 1 is assumed for each; "
+            "give an input, a tf.TensorSpec say, for another."
+        )
     # A functional model tells their structure as well; a Sequential that was never called has one.
     known = inputs[0] if isinstance(model, tf.keras.Sequential) else model.input
-    return tf.nest.map_structure(
-        lambda one: tf.TensorSpec([1 if size is None else size for size in one.shape], one.dtype), known
-    )
+    return tf.nest.map_structure(lambda one: tf.TensorSpec(_known(one.shape, batch or 1), one.dtype), known)
+
+
+def _known(shape: Sequence[int | None], batch: int) -> list[int]:
+    return [(1 if position else batch) if size is None else size for position, size in enumerate(shape)]

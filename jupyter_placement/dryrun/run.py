@@ -22,7 +22,7 @@ from jupyter_placement.dryrun.machine import parse_machine
 from jupyter_placement.dryrun.preparation import PIN, Preparation
 from jupyter_placement.dryrun.sources import graph_of
 from jupyter_placement.explain import set_reasons
-from jupyter_placement.placement import Device, Placement, PlacementError
+from jupyter_placement.placement import Device, Event, Placement, PlacementError
 
 
 @overload
@@ -51,8 +51,8 @@ def dry_run(
     ----------
     what : object
         A ``tf.function`` or ``ConcreteFunction``, a Keras model, a ``tf.Graph`` or ``GraphDef``, a SavedModel's
-        folder, a ``.pb``, ``.pbtxt`` or ``.keras`` file; or a list of these, in one Placement, each alone or as a tuple
-        with its inputs: ``[(f, x), model]``.
+        folder, a ``.pb``, ``.pbtxt``, ``.keras`` or ``.h5`` file; or a list of these, in one Placement, each alone
+        or as a tuple with its inputs: ``[(f, x), model]``.
     *args
         The inputs of a function: tensors, arrays, ``tf.TensorSpec`` or plain values. Of a Keras model one batch: ``x``
         for its ``predict``; ``x, y`` (and ``sample_weight``) for its train step, with its optimizer, if it is compiled.
@@ -75,7 +75,11 @@ def dry_run(
     progress : callable, optional
         Called with a sentence when TensorFlow has to be started for it.
     **keywords
-        Inputs of a function, or of a model, by their names.
+        Inputs of a function, or of a model, by their names. And ``batch_size`` (int) of a model, file or graph whose
+        inputs are not given: their unknown first dimension. A function takes it as an input of that name. Without it
+        a Keras model's batch is taken for 1, which a note says, and sizes in graphs stay unknown. With ``train=True``
+        the labels of a Keras model need not be given: of a sparse loss they are integers without the last dimension of
+        the output, of any other loss what the output is.
 
     Returns
     -------
@@ -127,6 +131,7 @@ def dry_run(
     )
     set_reasons(placement)  # needs soft_placement
     placement.events = placement_events(placement, lines.other, None)
+    placement.events += [Event("note", note) for graph in graphs for note in graph.notes]
     add_estimate(placement, graphs, devices, helper, timeout)
     return placement
 

@@ -9,8 +9,10 @@ from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
 from jupyter_placement.capture.sources import UserFrames, operation_sources
-from jupyter_placement.dryrun.files import graph_file, saved_model, with_shapes
+from jupyter_placement.dryrun.batch import taken_batch
+from jupyter_placement.dryrun.files import graph_file, saved_model
 from jupyter_placement.dryrun.functions import graph_of_function, traced
+from jupyter_placement.dryrun.shape_inference import infer_shapes
 from jupyter_placement.placement import PlacementError
 
 KERAS = (".keras", ".h5", ".hdf5")
@@ -30,7 +32,7 @@ def graph_of(
     what : object
         As for :func:`~jupyter_placement.dryrun.dry_run`.
     args, keywords
-        The inputs of a function, or of a model.
+        The inputs of a function, or of a model; and ``batch_size`` of all but a function.
     train : bool, optional
         Whether a model's train step is wanted; as the inputs tell if not given.
     signature : str, optional
@@ -50,20 +52,21 @@ def graph_of(
         raise PlacementError("train= is for a Keras model or its .keras file: a function is placed as it is")
     if signature is not None and (path is None or not path.is_dir()):
         raise PlacementError("signature= names a signature of a SavedModel: give its folder")
+    if hasattr(what, "get_concrete_function") and not is_model:
+        return traced(what, args, keywords)
+    keywords, batch = taken_batch(args, keywords)
     if is_model:
         from jupyter_placement.dryrun.models import graph_of_model, loaded_model
 
         model = what if path is None else loaded_model(path, train, args)
-        return graph_of_model(model, args, keywords, train)
+        return graph_of_model(model, args, keywords, train, batch)
     if path is not None and path.is_dir():
-        return saved_model(path, signature, args, keywords)
-    if hasattr(what, "get_concrete_function"):
-        return traced(what, args, keywords)
+        return saved_model(path, signature, args, keywords, batch)
     graph = None
     if path is not None:
         graph = graph_file(path)
     elif isinstance(what, tf.compat.v1.GraphDef):
-        graph = with_shapes(what)
+        graph = CapturedGraph("session:0", what)
     elif isinstance(what, tf.Graph) and not hasattr(what, "captures"):
         graph = CapturedGraph("session:0", what.as_graph_def(add_shapes=True))
         graph.sources = {"": operation_sources(what.get_operations(), UserFrames())}
@@ -72,6 +75,8 @@ def graph_of(
     if graph is not None and (args or keywords):
         raise PlacementError("inputs are for a function or a model: a graph, or a function that is traced, has its own")
     if graph is not None:
+        if batch is not None or graph.label.startswith("session"):
+            infer_shapes(graph, batch)
         return graph
     hint = ": put @tf.function above it" if callable(what) and hasattr(what, "__code__") else ""
     raise PlacementError(

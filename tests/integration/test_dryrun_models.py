@@ -261,7 +261,8 @@ def test_what_a_model_needs_is_told() -> None:
     for args, options, said in (
         ((plain,), {}, r"this model has no known inputs yet: give one"),
         ((plain, x, y), {}, r"a train step needs model\.compile"),
-        ((compiled,), {"train": True}, r"a train step needs a batch: dry_run\(model, x, y, on="),
+        ((compiled,), {"batch_size": 0}, r"batch_size= is a whole number of examples, 1 or more, not 0"),
+        ((compiled, x), {"batch_size": 2}, r"batch_size= stands for inputs that are not given"),
         ((compiled, x, y), {"train": False}, r"predict takes x alone"),
         ((compiled, x, y, y, y), {}, r"a model takes one batch"),
         ((compiled, x), {"x": x}, r"a model takes one batch"),

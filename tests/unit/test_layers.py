@@ -22,6 +22,7 @@ LAYERS = (
         "magic_output",
         "cli",
         "cli_log",
+        "cli_quiet",
         "cli_watch",
         "cli_dryrun",
         "recording",
