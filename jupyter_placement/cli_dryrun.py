@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import IO, Any
@@ -25,7 +24,6 @@ def run_dry(options: argparse.Namespace) -> None:
         When the model, or a machine, cannot be read, or the graph cannot be placed.
     """
     _check(options)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         with quiet_start() as told:
             found, texts = _placed(options, told)
@@ -88,3 +86,10 @@ def _check(options: argparse.Namespace) -> None:
         raise CommandError(f"--batch is a whole number of examples, 1 or more, not {batch!r}", 2)
     if not path.exists():
         raise CommandError(f"there is no file or folder {options.model}")
+    from jupyter_placement.dryrun import parse_machine
+
+    for on in options.on:
+        try:
+            parse_machine(on)
+        except PlacementError as error:
+            raise CommandError(str(error), 2) from error

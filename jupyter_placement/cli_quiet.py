@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import IO
 
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
+
 
 @contextmanager
 def quiet_start() -> Iterator[IO[str]]:
-    """Keep the lines back that TensorFlow prints when it starts; 2.21 heeds no environment variable for them.
+    """Keep the lines back that TensorFlow prints when it starts; 2.21 heeds no environment variable for most of them.
+
+    The level of its log is raised meanwhile, unless the user has set one.
 
     Yields
     ------
@@ -26,4 +30,7 @@ def quiet_start() -> Iterator[IO[str]]:
         os.dup2(nowhere, 2)
         os.close(nowhere)
         stack.callback(os.dup2, kept, 2)
+        if _LEVEL not in os.environ:
+            os.environ[_LEVEL] = "3"
+            stack.callback(os.environ.pop, _LEVEL, None)
         yield told

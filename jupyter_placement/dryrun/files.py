@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
-from jupyter_placement.dryrun.functions import graph_of_function, traced
+from jupyter_placement.dryrun.functions import graph_of_function
 from jupyter_placement.dryrun.shape_inference import infer_shapes
+from jupyter_placement.dryrun.signature_inputs import take_inputs
 from jupyter_placement.placement import PlacementError
 
 TEXT = (".pbtxt", ".txt", ".prototxt")
@@ -37,11 +38,10 @@ def saved_model(
         signature = "serving_default" if "serving_default" in signatures else next(iter(signatures))
     if signature not in signatures:
         raise PlacementError(f"{path} has no signature {signature!r}; it has {', '.join(sorted(signatures))}")
-    # A signature's function takes its inputs by name; without any, the shapes that it was saved with.
-    found = (
-        traced(signatures[signature], args, keywords) if args or keywords else graph_of_function(signatures[signature])
-    )
+    found = graph_of_function(signatures[signature])
     found.label = f"function:{signature}"
+    if args or keywords:
+        take_inputs(found, signature, signatures[signature], args, keywords)
     infer_shapes(found, batch)  # what a loaded function calls was traced for any batch
     return found
 

@@ -52,8 +52,9 @@ def graph_of(
         raise PlacementError("train= is for a Keras model or its .keras file: a function is placed as it is")
     if signature is not None and (path is None or not path.is_dir()):
         raise PlacementError("signature= names a signature of a SavedModel: give its folder")
-    if hasattr(what, "get_concrete_function") and not is_model:
-        return traced(what, args, keywords)
+    function = _function(what)
+    if function is not None and not is_model:
+        return traced(function, args, keywords)
     keywords, batch = taken_batch(args, keywords)
     if is_model:
         from jupyter_placement.dryrun.models import graph_of_model, loaded_model
@@ -83,3 +84,11 @@ def graph_of(
         f"a {type(what).__name__} cannot be placed{hint}; what can be: a tf.function and its inputs, a Keras model, a "
         "tf.Graph or GraphDef, a SavedModel's folder, a .pb, .pbtxt or .keras file, or a list of these"
     )
+
+
+def _function(what: Any) -> Any:
+    """Return the ``tf.function`` that something is, or that a call of it is, as of a ``tf.Module``; None if neither."""
+    if hasattr(what, "get_concrete_function"):
+        return what
+    call = None if isinstance(what, type) else getattr(what, "__call__", None)  # noqa: B004 - not whether, but what
+    return call if hasattr(call, "get_concrete_function") else None

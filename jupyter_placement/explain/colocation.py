@@ -73,6 +73,7 @@ class Colocation:
         self.inputs = inputs or Inputs(placement.graph)
         self.nodes = nodes
         self.soft = bool(placement.meta.get("soft_placement", True))
+        self._imagined = "dry_run" in placement.meta
         self._facts: dict[str, Any] = placement.meta.get("explain") or {}
         self._kernels: dict[str, Any] = placement.meta.get("kernels") or {}
         self._copies: dict[str, str] = self._facts.get("copies", {})
@@ -169,8 +170,36 @@ class Colocation:
             return self._before[node]
         argument = self._copies.get(node, node)
         data = self.inputs.nodes[argument] if argument in self.graph else {}
+        if self.is_free_variable(argument):
+            return next(iter(self.free_devices(argument)), None)
         device: str | None = data.get("device")
         return device if data.get("op") in ARGUMENTS else None
+
+    def is_free_variable(self, node: str) -> bool:
+        """Tell whether a node stands for a variable that a function of a dry run takes, and that asked for no device.
+
+        It is there before the function is called, so it is placed by itself. A request of its own holds anyway.
+        """
+        if not self._imagined or self.inputs.nodes.get(node, {}).get("op") != "VarHandleOp" or self.requested(node):
+            return False
+        graph = self._facts.get("graphs", {}).get(self.inputs.nodes[node]["graph"], {})
+        return bool(graph.get("kind") == "function")
+
+    def free_devices(self, node: str) -> list[str]:
+        """Return the devices that have a kernel for a node, were it alone and asked for none."""
+        return self._filtered(OPEN, self.supported(node))
+
+    def _filtered(self, spec: DeviceSpec, kinds: Mapping[str, int]) -> list[str]:
+        key = (spec, tuple(kinds.items()))
+        found = self._fitting.get(key)
+        if found is None:
+            fitting = [
+                (name != self.default, -kinds[one.type], -rank(one.type), name)
+                for name, one in self.devices
+                if one.type is not None and one.type in kinds and matches(one, spec)
+            ]
+            found = self._fitting[key] = [name for *_, name in sorted(fitting)]
+        return found
 
     def makes_resource(self, node: str) -> bool:
         """Tell whether a node makes a variable or another resource: its own request is then not overridden."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jupyter_placement.devices import DeviceSpec
 from jupyter_placement.explain.colocation import Colocation
-from jupyter_placement.explain.requests import OPEN, Group, matches, rank
+from jupyter_placement.explain.requests import OPEN, Group
 
 RESULTS = frozenset({"_Retval", "_DeviceRetval"})
 METADATA = frozenset({"Shape", "Size", "Rank"})
@@ -44,22 +43,6 @@ class Placer(Colocation):
             if found:
                 break
         return found
-
-    def _filtered(self, spec: DeviceSpec, kinds: Mapping[str, int]) -> list[str]:
-        key = (spec, tuple(kinds.items()))
-        found = self._fitting.get(key)
-        if found is None:
-            fitting = [
-                (name != self.default, -kinds[one.type], -rank(one.type), name)
-                for name, one in self.devices
-                if one.type is not None and one.type in kinds and matches(one, spec)
-            ]
-            found = self._fitting[key] = [name for *_, name in sorted(fitting)]
-        return found
-
-    def free_devices(self, node: str) -> list[str]:
-        """Return the devices that have a kernel for a node, were it alone and asked for none."""
-        return self._filtered(OPEN, self.supported(node))
 
     def place(self) -> dict[str, str]:
         """Work out where each node goes; nodes that cannot be placed are left out."""

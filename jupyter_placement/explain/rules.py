@@ -108,6 +108,9 @@ class Rules:
             return Rule("sticky", {"requested": data["requested"]})
         if "GroupCrossDeviceControlEdges" in data["name"]:
             return self._control_group(node, device)
+        if data["op"] == "VarHandleOp" and self.placer(node).is_free_variable(node):
+            kinds = list(self.placer(node).supported(node))
+            return Rule("default", {"kinds": kinds}) if self.placer(node).assigned(node) == device else Rule("unknown")
         return self._requested(node, data) if data["requested"] else self._free(node, data)
 
     def _control_group(self, node: str, device: str) -> Rule:
@@ -197,6 +200,9 @@ class Rules:
         for member in members:
             if nodes[member]["op"] in ARGUMENTS:
                 return member, "argument"
+            if placer.is_free_variable(member):
+                limited = list(placer.supported(member)) != placer.device_kinds
+                return member, "kernels" if limited else "argument"
             if placer.assigned(member) is not None:
                 return member, "sticky"
         asking = [one for one in members if placer.requested(one)]

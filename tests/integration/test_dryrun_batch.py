@@ -86,6 +86,36 @@ def test_a_saved_model_has_the_shapes_of_a_real_call(saved: Path) -> None:
     assert shapes(graph, "ConcatV2") == {(None, 4)}
 
 
+def test_a_signature_takes_its_inputs_by_name_or_its_only_one_without(saved: Path) -> None:
+    spec = tf.TensorSpec([BATCH, 4])
+    for graph in (
+        graph_of(saved, keywords={"x": spec}),
+        graph_of(saved, (spec,)),
+        graph_of(saved, (np.ones((6, 4), "f"),)),
+    ):
+        assert shapes(graph, "Tanh") == {(BATCH, 4)}
+    placement = dry_run(saved, x=spec, on="1xT4")
+    assert {tuple(data["shape"]) for _, data in placement.graph.nodes(data=True) if data["op"] == "Relu"} == {
+        (BATCH, 4)
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "keywords", "said"),
+    [
+        ((), {"y": 1.0}, "the signature 'serving_default' takes x: float32 (None, 4); give each by its name"),
+        ((1.0, 2.0), {}, "the signature 'serving_default' takes x: float32 (None, 4); give each by its name"),
+        ((tf.TensorSpec([3, 5]),), {}, "is float32 (None, 4); given is float32 (3, 5)"),
+        ((tf.TensorSpec([3, 4], tf.int32),), {}, "is float32 (None, 4); given is int32 (3, 4)"),
+        (("text",), {}, "is float32 (None, 4); given is string ()"),
+    ],
+)
+def test_other_inputs_than_a_signature_takes(saved: Path, args: Any, keywords: Any, said: str) -> None:
+    with pytest.raises(PlacementError) as caught:
+        dry_run(saved, *args, on="1xT4", **keywords)
+    assert said in str(caught.value)
+
+
 def test_without_a_batch_the_shapes_stay_unknown_and_the_note_says_what_to_give(saved: Path) -> None:
     assert shapes(graph_of(saved), "Tanh") == {(None, 4)}
     notes = estimate_of(dry_run(saved, on="1xT4")).notes

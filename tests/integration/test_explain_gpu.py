@@ -120,3 +120,33 @@ def test_where_no_kernel_takes_the_type_a_cast_moves_the_operation_to_the_gpu(
     assert len(cast) > 20
     for (_, name, requested), names in zip(cast, by_name(again), strict=True):
         assert satisfies(again.graph.nodes[names[name]]["device"], requested)
+
+
+def test_variables_of_a_function_are_there_before_it(placed: Placement) -> None:
+    """What a function takes is placed by itself; what reads it under a pin follows it."""
+
+    class Model(tf.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.weights = tf.Variable(tf.ones([4, 4]), name="weights")
+            self.count = tf.Variable(0, name="count")  # int32: no kernel for it on a GPU
+
+        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        def __call__(self, x: tf.Tensor) -> tf.Tensor:
+            with tf.device("/gpu:1"):
+                self.count.assign_add(1)
+                return x @ self.weights.read_value()
+
+    placement = dry_run(Model(), tf.TensorSpec([2, 4]), on="2xT4")
+    ops = ("AssignAddVariableOp", "ReadVariableOp", "MatMul")
+    found = {
+        data["op"]: (data["device"][-5:], explain(placement, node))
+        for node, data in placement.graph.nodes(data=True)
+        if data["op"] in ops
+    }
+    (adding, added), (reading, read), (multiplying, multiplied) = (found[op] for op in ops)
+    assert (adding, reading, multiplying) == ("CPU:0", "GPU:0", "GPU:1")
+    assert added.text.endswith("assignaddvariableop_resource decides: it has no kernel for another device type.")
+    assert read.text.endswith("decides: it is an argument of the function, and is there already.")
+    assert multiplied.rule == "pinned"
+    handles = [node for node, data in placement.graph.nodes(data=True) if data["op"] == "VarHandleOp"]
+    assert [explain(placement, node).rule for node in handles] == ["default", "default"]

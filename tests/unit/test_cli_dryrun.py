@@ -25,6 +25,8 @@ def test_the_options() -> None:
         ("g.pb --on 1xT4 --batch 0", 2, "--batch is a whole number of examples, 1 or more, not '0'"),
         ("g.pb --on 1xT4 --batch many", 2, "--batch is a whole number"),
         ("g.pb --on 1xT4 --on 2xT4 --json out", 2, "--json saves one placement: give one --on"),
+        ("g.pb --on 1xT4 --on 2xT5", 2, "no card is known as 'T5'; did you mean"),
+        ("g.pb --on 2xT4+", 2, "'2xT4+' is no machine: write it as"),
         ("missing.keras --on 1xT4", 1, "there is no file or folder missing.keras"),
     ],
 )
