@@ -16,6 +16,7 @@ DeviceFunction = Callable[[Any], str]
 
 VARIABLES = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable", "TemporaryVariable"})
 _KEEP = ""
+_TYPES = ("CPU", "GPU", "TPU")
 
 
 def variables_on(device: str, others: str = _KEEP) -> DeviceFunction:
@@ -44,6 +45,8 @@ def variables_on(device: str, others: str = _KEEP) -> DeviceFunction:
     >>> choose(Op(type="VarHandleOp", name="w")), choose(Op(type="MatMul", name="y"))
     ('/device:CPU:0', '/device:GPU:0')
     """
+    if not device:
+        raise ValueError("variables_on needs a device for the variables, such as CPU:0")
     first, second = _checked(device), _checked(others)
     return lambda op: first if op.type in VARIABLES else second
 
@@ -174,14 +177,16 @@ def _variable_bytes(op: Any) -> int:
 
 
 def _some(devices: Sequence[str]) -> list[str]:
-    if isinstance(devices, str) or not devices:
+    if not isinstance(devices, Sequence) or isinstance(devices, str) or not devices:
         raise ValueError('give the devices as a list with at least one, such as ["GPU:0", "GPU:1"]')
     return [_checked(device) for device in devices]
 
 
 def _checked(device: str) -> str:
     """Write a device name in full form: what a function returns is not completed by TensorFlow."""
-    if parse_device(device) is None:
+    # A word alone is taken for a device type: which may be none.
+    word = isinstance(device, str) and device.isidentifier() and device.upper() not in _TYPES
+    if not isinstance(device, str) or word or parse_device(device) is None:
         raise ValueError(f"{device!r} is no device name: write GPU:0, /device:GPU:0 or /job:worker/task:1/device:CPU:0")
     if not device or device.startswith("/"):
         return device

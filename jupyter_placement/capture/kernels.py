@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from html import escape
 from typing import Any
 
@@ -73,9 +74,10 @@ def kernels(op: str) -> Kernels:
     from jupyter_placement.capture.private import private_tensorflow
 
     if private_tensorflow().op_defs.get(op) is None:
-        raise ValueError(
-            f"TensorFlow {tf.__version__} has no operation type {op!r}: types are written as MatMul, AddV2."
-        )
+        known = {name.casefold(): name for name in dir(tf.raw_ops) if not name.startswith("_")}
+        near = [known[name] for name in difflib.get_close_matches(op.casefold(), known, n=3, cutoff=0.7)]
+        hint = f"did you mean {' or '.join(near)}?" if near else "types are written as MatMul, AddV2."
+        raise ValueError(f"TensorFlow {tf.__version__} has no operation type {op!r}: {hint}")
     return Kernels(op, kernel_rows(op) or [], no_gpu_kernels_note())
 
 

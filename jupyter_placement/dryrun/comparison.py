@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_placement.dryrun.estimate_data import estimate_of
-from jupyter_placement.dryrun.estimate_view import readable_seconds
+from jupyter_placement.dryrun.estimate_view import peak_range, readable_seconds
 from jupyter_placement.placement import Placement, PlacementError
 from jupyter_placement.summary import device_labels, plural, readable_bytes, some_names
 from jupyter_placement.sums import fallbacks, transfers
@@ -190,8 +190,12 @@ def compare(*placements: Placement) -> Comparison:
     2xT4     GPU:1: 1    none          none
     2xT4: 1 operation on GPU:1 that 1xT4 has on GPU:0: 1 MatMul: a
     """
-    if len(placements) < 2 or not all(isinstance(one, Placement) for one in placements):
-        raise PlacementError("compare needs two or more placements: compare(dry_run(f, on=...), dry_run(f, on=...))")
+    other = next((one for one in placements if not isinstance(one, Placement)), None)
+    if len(placements) < 2 or other is not None:
+        given = f"{len(placements)} given" if other is None else f"not {type(other).__name__} objects"
+        raise PlacementError(
+            f"compare takes two or more placements, {given}: compare(dry_run(f, on=...), dry_run(f, on=...))"
+        )
     names: Counter[str] = Counter()
     outcomes = []
     for number, placement in enumerate(placements, 1):
@@ -270,8 +274,7 @@ def _costs(placement: Placement) -> dict[str, str]:
         return {}
     estimate = estimate_of(placement)
     peaks = [
-        f"{placement.short(one.device)}: {readable_bytes(one.low)} to {readable_bytes(one.high)}"
-        + (f", {one.verdict}" if one.verdict else "")
+        f"{placement.short(one.device)}: {peak_range(one)}" + (f", {one.verdict}" if one.verdict else "")
         for one in estimate.devices
     ]
     return {"memory (estimate)": "\n".join(peaks), "step (estimate)": readable_seconds(estimate.seconds)}

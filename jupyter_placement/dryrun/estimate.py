@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from jupyter_placement.capture.graphs import CapturedGraph
 from jupyter_placement.devices import sort_key
 from jupyter_placement.dryrun.attributes import labelled, node_defs
 from jupyter_placement.dryrun.buffers import DeviceMemory
+from jupyter_placement.dryrun.calls import uncounted_calls
 from jupyter_placement.dryrun.card import Card
 from jupyter_placement.dryrun.costs import Costs, Question, costs_of
 from jupyter_placement.dryrun.estimate_data import DeviceEstimate, Estimate, estimate_of
@@ -41,6 +43,7 @@ class Step:
     variables: list[Variable]
     transfers: list[Transfer]
     names: list[str | None]
+    calls: Counter[str]
     costs: Costs = field(default_factory=lambda: Costs([]))
     timeline: Timeline | None = None
 
@@ -92,7 +95,8 @@ def _step(placement: Placement, label: str, graph: CapturedGraph, question: Ques
     walks = [MemoryWalk(nodes, times, values, round_trip).run(order(nodes)) for order in (breadth_first, depth_first)]
     names = question.add(nodes, definitions, values)
     variables = find_variables(nodes, definitions)
-    return Step(nodes, loops, times, walks[0], walks[1], variables, find_transfers(nodes, times), names)
+    calls = uncounted_calls(nodes, definitions)
+    return Step(nodes, loops, times, walks[0], walks[1], variables, find_transfers(nodes, times), names, calls)
 
 
 def _add_times(
@@ -177,6 +181,7 @@ def _add_memory(one: DeviceEstimate, steps: Sequence[Step], name: str) -> None:
         one.constants += memory.constants
         one.unknown += memory.unknown
         one.biggest = max(one.biggest, memory.biggest)
+        one.calls += step.calls[name] + step.calls[""]
         one.open_inputs += sum(each.open_inputs for each in step.memory.values())
         low, high = sorted((memory.peak, other.peak))
         if high + memory.inputs >= worst:

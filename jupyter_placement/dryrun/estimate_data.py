@@ -44,6 +44,9 @@ class DeviceEstimate:
         Bytes of the step's largest tensor; ``high`` takes each unknown one for as large.
     open_inputs : int
         Inputs of the step, on any device, whose size is not known: then all of it may be larger.
+    calls : int
+        Calls of functions that are placed as one operation, and run on this device, or may: what is inside is not
+        counted.
     available : int or None
         Bytes that TensorFlow takes of the card.
     seconds : float or None
@@ -65,6 +68,7 @@ class DeviceEstimate:
     unknown: int = 0
     biggest: int = 0
     open_inputs: int = 0
+    calls: int = 0
     available: int | None = None
     seconds: float | None = None
 
@@ -101,6 +105,11 @@ class DeviceEstimate:
         return self.always + int(self.step_high * (1 + MORE)) + self.unknown * self.biggest
 
     @property
+    def at_least(self) -> bool:
+        """Whether something is not counted that may be large, so that it may take more than ``high``."""
+        return bool(self.open_inputs or self.calls)
+
+    @property
     def verdict(self) -> str | None:
         """``"fits"``, ``"may not fit"``, ``"does not fit"``; ``None`` where the device's memory is not known.
 
@@ -108,14 +117,14 @@ class DeviceEstimate:
         --------
         >>> [DeviceEstimate("", step_high=100, step_low=90, available=size).verdict for size in (200, 110, 80, None)]
         ['fits', 'may not fit', 'does not fit', None]
-        >>> DeviceEstimate("", step_high=100, step_low=90, open_inputs=1, available=200).verdict
+        >>> DeviceEstimate("", step_high=9, available=20, calls=1).verdict
         'may not fit'
         """
         if self.available is None:
             return None
         if self.low > self.available:
             return DOES_NOT_FIT
-        return FITS if self.high <= self.available and not self.open_inputs else MAY_NOT_FIT
+        return FITS if self.high <= self.available and not self.at_least else MAY_NOT_FIT
 
 
 @dataclass
@@ -197,6 +206,8 @@ def estimate_of(placement: Placement) -> Estimate:
     PlacementError
         When the placement is not that of a dry run.
     """
+    if not isinstance(placement, Placement):
+        raise PlacementError(f"estimate_of takes the Placement of a dry run, not a {type(placement).__name__}")
     data = placement.meta.get("estimate")
     if data is None:
         raise PlacementError("this placement has no estimate: only that of a dry run has one")

@@ -9,22 +9,10 @@ from jupyter_placement.dryrun.card import Card
 from jupyter_placement.dryrun.estimate_data import LESS, MORE, Estimate
 from jupyter_placement.dryrun.machine import HOST
 from jupyter_placement.dryrun.schedule import COMPUTE_SHARE, LATENCY, LAUNCH, LINK_SHARE, MEMORY_SHARE
+from jupyter_placement.summary import plural
 
 if TYPE_CHECKING:
     from jupyter_placement.dryrun.estimate import Step
-
-_CALLS = frozenset(
-    (
-        "PartitionedCall",
-        "StatefulPartitionedCall",
-        "If",
-        "StatelessIf",
-        "While",
-        "StatelessWhile",
-        "Case",
-        "StatelessCase",
-    )
-)
 
 
 def notes_on(steps: Sequence[Step], estimate: Estimate, cards: Mapping[str, Card], problem: str) -> list[str]:
@@ -75,12 +63,12 @@ def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
         notes.append(f"{resources:,} {_are('resource', resources)} an argument (a table, a data set) and not counted.")
     strings = sum(output.dtype == "string" for step in steps for node in step.nodes for output in node.outputs)
     if strings:
-        notes.append(f"The content of {strings:,} string {_are('tensor', strings)} not counted.")
-    calls = sum(node.op in _CALLS for step in steps for node in step.nodes)
+        notes.append(f"The content of {plural(strings, 'string tensor')} is not counted.")
+    calls = sum(sum(step.calls.values()) for step in steps)
     if calls:
         notes.append(
             f"{calls:,} {_are('call', calls)} not inlined (XLA compiles it, or TensorFlow runs it as a whole): what is "
-            "inside is not counted, neither memory nor time."
+            "inside is not counted, neither memory nor time, so no device that it may run on is said to fit."
         )
     if any(node.graph.startswith("session") for step in steps for node in step.nodes[:1]):
         notes.append("The whole graph is taken for one step, what gives variables their first values included.")
@@ -94,7 +82,8 @@ def _loops(steps: Sequence[Step]) -> list[str]:
     once = sum(loop.turns is None for loop in loops)
     notes = []
     if once:
-        notes.append(f"{once:,} of {len(loops):,} loops run unknown times: what is inside is counted once.")
+        loops_here = plural(len(loops), "loop")
+        notes.append(f"How often {once:,} of {loops_here} turns is not known: what is inside is counted once.")
     if len(loops) > once:
         turns = ", ".join(f"{loop.turns:,}" for loop in loops if loop.turns is not None)
         notes.append(f"Loops whose turns the graph tells are counted with these ({turns}).")
@@ -103,7 +92,7 @@ def _loops(steps: Sequence[Step]) -> list[str]:
 
 def _times(steps: Sequence[Step], estimate: Estimate, cards: Mapping[str, Card], problem: str) -> list[str]:
     if estimate.seconds is None:
-        return [f"There is no estimate of time: {problem}."]
+        return [f"There is no estimate of time: {problem.rstrip('.')}."]
     spent = [
         (number in by_bytes, step.timeline.duration[number])
         for step in steps
@@ -114,17 +103,18 @@ def _times(steps: Sequence[Step], estimate: Estimate, cards: Mapping[str, Card],
     total = sum(seconds for _, seconds in spent)
     by_bytes = sum(seconds for only_bytes, seconds in spent if only_bytes)
     unknown = sum(len(step.costs.unknown) for step in steps)
+    counted = sum(step.costs.counted for step in steps)
     notes = [
         f"Times: Grappler's counts of operations and bytes, at {COMPUTE_SHARE:.0%} of the card's peak rate and "
         f"{MEMORY_SHARE:.0%} of its memory bandwidth, at least {LAUNCH * 1e6:g} µs a kernel; transfers at "
         f"{LINK_SHARE:.0%} of the link and {LATENCY * 1e6:g} µs each. No GPU was there to measure "
         "them on: take them for orders of magnitude and for comparisons. On one core of a CPU with measured rates the "
         "steps of eleven models were off by a factor of 1.5 on average, 4 at most.",
-        f"Grappler counted {sum(step.costs.counted for step in steps):,} operations; of others only the bytes are "
+        f"Grappler counted {plural(counted, 'operation')}; of others only the bytes are "
         f"known ({by_bytes / total if total else 0:.0%} of the operations' time).",
     ]
     if unknown:
-        notes.append(f"{unknown:,} operations have tensors of unknown size: they take longer than is counted.")
+        notes.append(f"{plural(unknown, 'operation')} with tensors of unknown size, of which too little is counted.")
     if any(card is HOST for card in cards.values()):
         notes.append(f"The CPU is {HOST.source}.")
     return notes

@@ -62,9 +62,23 @@ def readable_seconds(seconds: float | None) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
+def peak_range(one: DeviceEstimate) -> str:
+    """Write from what to what the peak of a device's memory goes.
+
+    Examples
+    --------
+    >>> peak_range(DeviceEstimate("", step_low=1000, step_high=2000)).startswith("900 B to ")
+    True
+    >>> peak_range(DeviceEstimate("", calls=1))
+    'at least 0 B'
+    """
+    if one.at_least:
+        return f"at least {readable_bytes(one.low)}"
+    return f"{readable_bytes(one.low)} to {readable_bytes(one.high)}"
+
+
 def _row(one: DeviceEstimate, estimate: Estimate) -> list[str]:
     share = "" if not estimate.seconds or one.seconds is None else f" ({one.seconds / estimate.seconds:.0%})"
-    at_least = "at least " if one.open_inputs else ""
     return [
         short_device(one.device),
         one.card or "not available",
@@ -72,8 +86,8 @@ def _row(one: DeviceEstimate, estimate: Estimate) -> list[str]:
         readable_bytes(one.variables),
         readable_bytes(one.slots),
         readable_bytes(one.constants + one.inputs),
-        at_least + readable_bytes(one.step),
-        at_least + (f"{readable_bytes(one.low)} to {readable_bytes(one.high)}"),
+        ("at least " if one.at_least else "") + readable_bytes(one.step),
+        peak_range(one),
         readable_bytes(one.available),
         one.verdict or "not available",
         readable_seconds(one.seconds) + share,

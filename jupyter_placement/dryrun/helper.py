@@ -15,6 +15,7 @@ from jupyter_placement.dryrun import helper_process
 from jupyter_placement.placement import PlacementError
 
 _GROWN = 4 << 30
+_KILLED = ": most often this machine has not enough memory for it"
 _STARTING = "Starting TensorFlow for dry runs (a few seconds, once)..."
 
 
@@ -150,8 +151,8 @@ class Helper:
                         raise PlacementError("The dry run was ended: its process was closed meanwhile.") from error
                     if attempt == 2:
                         raise PlacementError(
-                            f"TensorFlow's process for dry runs died twice over this graph ({how}). "
-                            "Signal 9 most often means that this machine has not enough memory for it."
+                            f"TensorFlow's process for dry runs died twice over this graph ({how})"
+                            + (_KILLED if how == helper_process.KILLED else "")
                         ) from error
                     continue
                 except BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ NEEDS_CUDA_BUILD = (
     "pip install tensorflow (not tensorflow-cpu) on Linux, or give python= the Python of an environment that has it."
 )
 _SCRIPT = Path(__file__).with_name("helper_main.py")
+KILLED = "killed by signal 9"
 _START_SECONDS = 120.0
 _END_SECONDS = 5.0
 _PROXIES = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
@@ -163,6 +165,8 @@ def ending(process: subprocess.Popen[bytes]) -> str:
     except subprocess.TimeoutExpired:
         process.kill()
         return "it went on without an answer"
+    if code == -signal.SIGKILL:
+        return KILLED
     return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 

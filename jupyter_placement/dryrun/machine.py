@@ -17,6 +17,7 @@ _TERM = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(r"(\S.*?)\s*/\s*(\S.*)")
+_TURNED = re.compile(r"(\S.*?)\s*[xX*]\s*(\d+)")
 _MOST = 256
 _HOST_MEMORY = 256 << 20  # what TensorFlow itself states for a CPU
 HOST = Card(
@@ -110,6 +111,9 @@ def _machine(kinds: list[Card]) -> Machine:
 
 def _cards(on: str, term: str) -> list[Card]:
     match = _TERM.fullmatch(term)
+    turned = _TURNED.fullmatch(term)
+    if turned is not None and (is_known(turned[1]) or turned[1].upper() == "CPU"):
+        raise PlacementError(f'{term!r}: write the number first, "{turned[2]}x{turned[1]}"')
     if match is None or (" " in match["name"] and not is_known(match["name"])):
         link = _LINK.fullmatch(term)
         if match is None and link is not None and _TERM.fullmatch(link[1]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, overload
@@ -97,6 +98,9 @@ def dry_run(
     Variables and eager tensors that were made under ``tf.device("/gpu:1")`` on a machine without that GPU have lost
     this request, unless they were made under :func:`~jupyter_placement.dryrun.requests`.
 
+    Tracing a function runs its Python code, as a first call does: what it makes outside of the graph is made, such as
+    the slots of an optimizer that has none yet.
+
     A function with ``jit_compile=True`` is placed as without it when it is given itself; on the real machine XLA makes
     one operation of it, on one device. Called by another function it is one operation here too.
 
@@ -109,6 +113,8 @@ def dry_run(
     devices = _machine(on)
     _check(soft, train, signature, timeout, python, progress)
     graphs = [graph_of(one, given, keywords, train, signature) for one, given in _sources(what, args)]
+    if not any(graph.graph_def.node for graph in graphs):
+        raise PlacementError("there is nothing to place: the graph has no operations")
     helper = HELPERS.of(python)
     lines, seconds = LineCollector(), 0.0
     lines.always = lambda: True  # every line is the helper's
@@ -123,7 +129,7 @@ def dry_run(
     placement = build_placement(Captured(graphs), lines, devices)
     placement.meta.update(
         {
-            "dry_run": on if isinstance(on, str) else [device.name for device in devices],
+            "dry_run": on.strip() if isinstance(on, str) else [device.name for device in devices],
             "placer_seconds": round(seconds, 6),
             "tensorflow": helper.tensorflow,
             "soft_placement": soft,
@@ -183,13 +189,16 @@ def _machine(on: Any) -> list[Device]:
 
 
 def _check(soft: Any, train: Any, signature: Any, timeout: Any, python: Any, progress: Any) -> None:
-    """Refuse values of the wrong kind.
+    """Refuse values of the wrong kind, and a call where nothing can be traced.
 
     Raises
     ------
     PlacementError
         With a sentence.
     """
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None and tensorflow.inside_function():
+        raise PlacementError("dry_run is called while a tf.function is traced: call it outside of the function")
     for name, value in (("soft", soft), ("train", train)):
         if not isinstance(value, bool) and not (name == "train" and value is None):
             raise PlacementError(f"{name}= is True or False, not {value!r}")
@@ -198,7 +207,7 @@ def _check(soft: Any, train: Any, signature: Any, timeout: Any, python: Any, pro
         raise PlacementError(f"timeout= is a number of seconds above 0, not {timeout!r}")
     if signature is not None and not isinstance(signature, str):
         raise PlacementError(f"signature= is the name of a SavedModel's signature, not {signature!r}")
-    if python is not None and not isinstance(python, str | os.PathLike):
+    if python is not None and (not isinstance(python, str | os.PathLike) or not str(python).strip()):
         raise PlacementError(f"python= is the path of another environment's Python, not {python!r}")
     if progress is not None and not callable(progress):
         raise PlacementError(f"progress= is a function that takes a sentence, not {progress!r}")

@@ -80,9 +80,11 @@ def graph_of(
             infer_shapes(graph, batch)
         return graph
     hint = ": put @tf.function above it" if callable(what) and hasattr(what, "__code__") else ""
+    if isinstance(what, tf.Graph):
+        hint = ": give the function that it is the graph of"
     raise PlacementError(
-        f"a {type(what).__name__} cannot be placed{hint}; what can be: a tf.function and its inputs, a Keras model, a "
-        "tf.Graph or GraphDef, a SavedModel's folder, a .pb, .pbtxt or .keras file, or a list of these"
+        f"{type(what).__name__} objects cannot be placed{hint}; what can be: a tf.function and its inputs, a Keras "
+        "model, a tf.Graph or GraphDef, a SavedModel's folder, a .pb, .pbtxt or .keras file, or a list of these"
     )
 
 

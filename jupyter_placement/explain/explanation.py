@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import networkx as nx
 
 from jupyter_placement.explain.rule import Rule
 from jupyter_placement.explain.rules import Rules
@@ -68,6 +71,9 @@ def explain(placement: Placement | Rules, node: str) -> Explanation:
     >>> print(explain(placement, "a").text)
     a (Const) is on CPU:0: it asked for /gpu:0, and there is no such device. TensorFlow had CPU:0.
     """
+    graph = placement.graph
+    if node not in graph:
+        raise KeyError(f"the placement has no node {node!r}{_near(str(node), graph)}")
     rules = placement if isinstance(placement, Rules) else Rules(placement)
     rule = rules.of(node)
     facts = dict(rule.facts)
@@ -134,7 +140,7 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     placement : Placement
         One that was recorded: a log alone tells no kernels.
     kind : str
-        Device type.
+        Device type, in any case.
 
     Returns
     -------
@@ -144,7 +150,8 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     Raises
     ------
     PlacementError
-        When the kernels are those of a TensorFlow that was built without GPU kernels: they would all be missing.
+        When the kernels are those of a TensorFlow that was built without GPU kernels: they would all be missing. When
+        no kernel is for such a device type.
 
     Examples
     --------
@@ -158,6 +165,7 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     from jupyter_placement.kernel_table import kernel_for, signature
 
     facts, kernels = placement.meta.get("explain") or {}, placement.meta.get("kernels") or {}
+    kind = _kind(kind, kernels)
     if kind == "GPU" and facts.get("note"):
         raise PlacementError(facts["note"])
     found: dict[str, list[str]] = {}
@@ -172,6 +180,21 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
             named = ", ".join(f"{name}: {_shown(value)}" for name, value in sorted(types.items()))
             found.setdefault(f"{data['op']} ({named})" if named else str(data["op"]), []).append(node)
     return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
+
+
+def _kind(kind: str, kernels: Mapping[str, Any]) -> str:
+    """Return a device type as TensorFlow writes it."""
+    known = {"CPU", "GPU", "TPU"}.union(row["device"] for rows in kernels.values() for row in rows) - {"DEFAULT"}
+    if not isinstance(kind, str) or kind.upper() not in known:
+        raise PlacementError(f"{kind!r} is no device type that has kernels: {', '.join(sorted(known))}")
+    return kind.upper()
+
+
+def _near(name: str, graph: nx.MultiDiGraph[str]) -> str:
+    """Suggest nodes for a name that none has."""
+    near = [node for node, data in graph.nodes(data=True) if data["name"] == name or name.lower() in node.lower()]
+    near = near[:3] if name and near else difflib.get_close_matches(name, list(graph)[:5000], n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ": its nodes are in placement.graph"
 
 
 def _shown(value: Any) -> str:

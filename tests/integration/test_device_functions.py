@@ -73,7 +73,16 @@ def test_inside_a_function(tf: Any) -> None:
     assert short(recording.placement, ["first", "second"]) == ["CPU:1", "CPU:2"]
 
 
-@pytest.mark.parametrize("wrong", [["card 0"], [], "GPU:0"])
+@pytest.mark.parametrize("wrong", [["card 0"], [], "GPU:0", 3])
 def test_no_device_is_said_in_a_sentence(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"no device name|give the devices as a list"):
         devices.round_robin(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [lambda: devices.variables_on("foo"), lambda: devices.variables_on(""), lambda: devices.by_scope({"a": 3})],
+)
+def test_a_word_that_is_no_device_type_and_none_at_all(wrong: Any) -> None:
+    with pytest.raises(ValueError, match=r"no device name|needs a device for the variables"):
+        wrong()

@@ -90,13 +90,53 @@ def test_an_unknown_batch_is_said_and_never_fits() -> None:
     assert "at least" in str(estimate)
 
 
+def test_a_call_that_xla_compiles_is_not_counted_so_its_device_is_not_said_to_fit() -> None:
+    @tf.function(jit_compile=True)
+    def inside(x: Any) -> Any:
+        return tf.matmul(x, x)
+
+    @tf.function(autograph=False)
+    def calls(x: Any) -> Any:
+        with tf.device("/gpu:1"):
+            y = inside(x)
+        with tf.device("/gpu:0"):
+            return tf.nn.relu(x), y
+
+    estimate = estimate_of(dry_run(calls, tf.TensorSpec([64, 64]), on="2xT4"))
+    one, other = estimate.device("GPU:0"), estimate.device("GPU:1")
+    assert (one.calls, one.verdict) == (0, "fits")
+    assert (other.calls, other.verdict) == (1, "may not fit")
+    assert any("1 call is not inlined" in note for note in estimate.notes)
+
+
+def test_tensors_larger_than_this_machine_are_counted() -> None:
+    """Grappler would make each placeholder: 2 TB."""
+
+    @tf.function(autograph=False)
+    def product(x: Any, y: Any) -> Any:
+        return x @ y
+
+    rows = 1 << 29
+    found = estimate_of(dry_run(product, tf.TensorSpec([rows, 1024]), tf.TensorSpec([1024, 1024]), on="1xT4"))
+    assert found.seconds == pytest.approx(2 * rows * 1024**2 / (8.1e12 * 0.5), rel=0.05)
+    assert found.device("GPU:0").verdict == "does not fit"
+
+
+def test_a_kernel_on_a_few_bytes_takes_the_time_of_a_start() -> None:
+    @tf.function(autograph=False)
+    def chain(x: Any) -> Any:
+        return tf.tanh(tf.exp(x))
+
+    assert (estimate_of(dry_run(chain, tf.TensorSpec([3]), on="1xT4")).seconds or 0) >= 2 * 5e-6
+
+
 def test_a_loop_of_unknown_turns_is_counted_once_and_said() -> None:
     @tf.function
     def run(x: Any, n: Any) -> Any:
         return tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, tf.matmul(y, y)), [0, x])[1]
 
     estimate = estimate_of(dry_run(run, tf.TensorSpec([64, 64]), tf.TensorSpec([], tf.int32), on="1xT4"))
-    assert any("1 of 1 loops run unknown times" in note for note in estimate.notes)
+    assert any("How often 1 of 1 loop turns is not known" in note for note in estimate.notes)
 
 
 def test_a_loop_of_known_turns_takes_so_much_longer() -> None:

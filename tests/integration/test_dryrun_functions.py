@@ -245,12 +245,29 @@ def test_inputs_that_do_not_fit_are_one_sentence() -> None:
         ((step, 1), {"flaag": True}, r"step does not take the 2 inputs given: got an unexpected keyword .*'flaag'\."),
         ((fixed, tf.ones([3])), {}, r"fixed does not take the 1 input given: "),
         (([],), {}, r"there is nothing to place: the list is empty"),
-        ((lambda x: x, 1), {}, r"a function cannot be placed: put @tf\.function above it"),
+        ((lambda x: x, 1), {}, r"function objects cannot be placed: put @tf\.function above it"),
         ((tf.Graph(), 1), {}, r"inputs are for a function or a model"),
         ((step, 1), {"train": True}, r"train= is for a Keras model"),
         ((step, 1), {"signature": "x"}, r"signature= names a signature of a SavedModel"),
-        ((object(),), {}, r"a object cannot be placed; what can be: a tf\.function"),
+        ((object(),), {}, r"object objects cannot be placed; what can be: a tf\.function"),
+        ((step.get_concrete_function(1).graph,), {}, r"FuncGraph objects cannot be placed: give the function that"),
+        ((tf.Graph(),), {}, r"there is nothing to place: the graph has no operations"),
+        ((step, 1), {"python": ""}, r"python= is the path of another environment's Python, not ''"),
     ):
         with pytest.raises(ValueError, match=said) as raised:
             dry_run(*args, on="1xT4", **options)
         assert "\n" not in str(raised.value)
+
+
+def test_a_dry_run_inside_a_function_is_refused_at_once() -> None:
+    @tf.function  # type: ignore[untyped-decorator]
+    def inner(x: Any) -> Any:
+        return x + 1
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def outer(x: Any) -> Any:
+        dry_run(inner, x, on="1xT4")
+        return x
+
+    with pytest.raises(ValueError, match=r"dry_run is called while a tf\.function is traced"):
+        outer(tf.ones([2]))

@@ -41,7 +41,7 @@ def test_a_table_to_look_at() -> None:
     table = kernels("AddV2")
     assert repr(table).splitlines()[1].split() == ["device", "types", "in", "host", "memory", "priority", "label"]
     assert "<td>x, y, z</td>" in table._repr_html_()
-    with pytest.raises(ValueError, match="has no operation type 'addv2'"):
+    with pytest.raises(ValueError, match="has no operation type 'addv2': did you mean AddV2"):
         kernels("addv2")
 
 

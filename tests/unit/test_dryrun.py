@@ -41,6 +41,8 @@ def test_own_devices_are_taken_as_they_are() -> None:
         ("2xA100", "did you mean A100-40GB or A100-80GB"),
         ("H100", "did you mean H100-80GB"),
         ("T44", "did you mean T4"),
+        ("T4x2", 'write the number first, "2xT4"'),
+        ("1xL4 + CPU*4", 'write the number first, "4xCPU"'),
         ("Qqqqqq", "known are T4"),
     ],
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_placement import Device, Event, MemorySample, Placement, without_kernel
+import pytest
+
+from jupyter_placement import Device, Event, MemorySample, Placement, PlacementError, without_kernel
 from jupyter_placement.explain import explain, findings, set_reasons
 
 TASK = "/job:localhost/replica:0/task:0/device:"
@@ -52,7 +54,13 @@ def test_no_kernel_for_the_types() -> None:
     assert (found.rule, found.reason) == ("no_kernel", "fallback")
     assert "has no kernel for GPU; it has for CPU." in found.text
     assert found.facts["otherwise"] == CPU
-    assert without_kernel(placement) == {"MatMul (T: int32)": ["m"]}
+    assert without_kernel(placement) == without_kernel(placement, "gpu") == {"MatMul (T: int32)": ["m"]}
+    with pytest.raises(PlacementError, match="'FOO' is no device type that has kernels: CPU, GPU, TPU"):
+        without_kernel(placement, "FOO")
+    with pytest.raises(KeyError, match="no node 'M'; did you mean m"):
+        explain(placement, "M")
+    with pytest.raises(KeyError, match=r"no node 'elsewhere': its nodes are in placement\.graph"):
+        placement.explain("elsewhere")
 
 
 def test_the_default_is_the_first_device_of_the_best_type_that_has_a_kernel() -> None:
