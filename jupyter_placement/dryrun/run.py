@@ -11,6 +11,7 @@ from typing import Any, overload
 
 from jupyter_placement.capture.build import build_placement
 from jupyter_placement.capture.events import placement_events
+from jupyter_placement.capture.failed import failure_event
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, full_device
@@ -89,9 +90,11 @@ def dry_run(
 
     Raises
     ------
+    UnplaceableError
+        When the graph cannot be placed on this machine: a sentence with the operation, its line and a remedy, and
+        TensorFlow's own message; it is a ``PlacementError``.
     PlacementError
-        With TensorFlow's own message when the graph cannot be placed on this machine; when ``what`` or ``on`` cannot
-        be read; when TensorFlow cannot be started.
+        When ``what`` or ``on`` cannot be read; when TensorFlow cannot be started.
 
     Notes
     -----
@@ -120,10 +123,13 @@ def dry_run(
     lines.always = lambda: True  # every line is the helper's
     described = [_described(device) for device in devices]
     for graph in graphs:
-        ready = Preparation(graph.graph_def, devices, soft, function=graph.label.startswith("function:"))
-        reply = helper.place(ready.graph, described, soft, timeout, ready.first, progress)
-        if reply.error:
-            raise UnplaceableError(ready.real_message(reply.error))
+        try:
+            ready = Preparation(graph.graph_def, devices, soft, function=graph.label.startswith("function:"))
+            reply = helper.place(ready.graph, described, soft, timeout, ready.first, progress)
+            if reply.error:
+                raise UnplaceableError(ready.real_message(reply.error))
+        except UnplaceableError as error:
+            raise UnplaceableError(error.text, failure_event(error.text, graph, devices)) from None
         _take(reply.log, ready.real_message("\n".join(reply.stderr)), lines, graph)
         seconds += reply.seconds
     placement = build_placement(Captured(graphs), lines, devices)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from jupyter_placement.placement import Placement, PlacementError
+from jupyter_placement.placement import Placement
 from jupyter_placement.recording import record
 
 # What a recording has besides the placer's nodes: TensorFlow adds these to the graph after the placer has ended.
@@ -58,11 +58,11 @@ def real_error(function: Any, args: Sequence[Any]) -> str:
 
 
 def dry_error(*args: Any, **options: Any) -> str:
-    """Return the error of a dry run, or ``""``."""
-    from jupyter_placement.dryrun import dry_run
+    """Return TensorFlow's error of a dry run, or ``""``."""
+    from jupyter_placement.dryrun import UnplaceableError, dry_run
 
     try:
         dry_run(*args, **options)
-    except PlacementError as error:
-        return str(error)
+    except UnplaceableError as error:
+        return error.text
     return ""

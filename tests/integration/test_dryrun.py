@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_placement.devices import LOCAL_TASK
-from jupyter_placement.dryrun import close_helpers, dry_run
+from jupyter_placement.dryrun import UnplaceableError, close_helpers, dry_run
 from jupyter_placement.placement import Placement, PlacementError
 
 tf = pytest.importorskip("tensorflow")
@@ -135,9 +135,11 @@ def test_hard_placement_gives_the_same_error(seed: int) -> None:
     if not error:
         assert devices_of(dry_run(graph, on=f"{CPUS}xCPU", soft=False)) == real
         return
-    with pytest.raises(PlacementError) as raised:
+    with pytest.raises(UnplaceableError) as raised:
         dry_run(graph, on=f"{CPUS}xCPU", soft=False)
-    assert str(raised.value) == error
+    assert raised.value.text == error
+    assert raised.value.event is not None
+    assert str(raised.value) == f"{raised.value.event.message}\n\n{error}"
 
 
 def test_functions_are_placed_as_when_they_run() -> None:

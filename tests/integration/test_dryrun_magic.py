@@ -38,7 +38,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["dry-run", str(path), "--on", "2xT4", "--json", str(tmp_path / "out")]) == 0
     assert "GPU:1        1  100.0 %  T4" in capsys.readouterr().out
     assert Placement.load(tmp_path / "out.placement.json").meta["dry_run"] == "2xT4"
-    assert main(["dry-run", str(path), "--on", "2xA100"]) == 1
+    assert main(["dry-run", str(path), "--on", "2xA100"]) == 2
     assert "did you mean A100-40GB or A100-80GB" in capsys.readouterr().err
 
 
@@ -52,7 +52,10 @@ def f(x):
 f(tf.ones([2, 2]))"""
     shown = kernel.run(cell)
     assert shown.status == "ok", shown.errors
-    assert "1xT4: Unable to find any devices for spec /device:GPU:1" in shown.stdout
+    assert (
+        "1xT4: Cell In[2], line 4: product (MatMul) asks for /device:GPU:1, which TensorFlow does not" in shown.stdout
+    )
+    assert "\n\nUnable to find any devices for spec /device:GPU:1" in shown.stdout
     assert kernel.evaluate("[one.placement is None for one in compared.outcomes]") == [True, False]
     assert kernel.evaluate("_placement.meta['dry_run']") == "2xT4"
 
