@@ -19,6 +19,9 @@ _PART = re.compile(
     r"|(?P<legacy>[cg]pu)(?::(?P<legacy_id>\d+|\*))?)",
     re.IGNORECASE,
 )
+_WHOLE = re.compile(
+    r"/job:([A-Za-z][A-Za-z0-9_]*)/replica:([0-9]+)/task:([0-9]+)/device:([A-Za-z][A-Za-z0-9_]*):([0-9]+)"
+)
 
 
 class DeviceSpec(NamedTuple):
@@ -65,8 +68,14 @@ def parse_device(name: str) -> DeviceSpec | None:
     >>> parse_device("no device") is None
     True
     """
+    # Assigned devices are whole names, and a large graph asks for each of its nodes several times.
+    whole = _WHOLE.fullmatch(name)
+    if whole is not None:
+        return DeviceSpec(whole[1], int(whole[2]), int(whole[3]), whole[4].upper(), int(whole[5]))
+    if not name:
+        return DeviceSpec()
     text = name
-    if text and not text.startswith("/"):
+    if not text.startswith("/"):
         # tf.device("GPU:0") is accepted without the "/device:" that it means.
         text = "/" + text if re.match(r"(job|replica|task|device):", text, re.IGNORECASE) else "/device:" + text
     found: dict[str, str] = {}

@@ -131,6 +131,7 @@ class PlacementMagics(Magics):
         metavar="MACHINE",
         help="where the cell's graphs would go on it: 2xT4, '1xH100-80GB + 2xL4'; again for a table of several",
     )
+    @argument("--batch", type=int, metavar="N", help="with --on: the unknown first dimension of what graphs are given")
     @argument("--interval", type=float, default=0.5, metavar="SECONDS", help="time between memory samples [0.5]")
     @output_can_be_silenced
     @line_cell_magic

@@ -31,7 +31,7 @@ def imagined(
     recording : Recording
         What the cell ran here.
     arguments : argparse.Namespace
-        With ``on`` (machines) and ``hard``.
+        With ``on`` (machines), ``hard`` and ``batch``.
 
     Returns
     -------
@@ -51,6 +51,8 @@ def imagined(
         print(NOTHING, file=sys.stderr)
         return recorded, recorded
     options: dict[str, Any] = {"soft": not arguments.hard, "progress": print}
+    if arguments.batch is not None:
+        options["batch_size"] = arguments.batch
     found: Placement | Comparison
     try:
         if len(arguments.on) == 1:

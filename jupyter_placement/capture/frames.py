@@ -100,9 +100,11 @@ def completed_request(own: str, caller: str) -> str:
     >>> completed_request("", "/device:GPU:1"), completed_request("/job:worker", "/job:ps/device:CPU:0")
     ('/device:GPU:1', '/job:worker/device:CPU:0')
     """
-    mine, outer = parse_device(own), parse_device(caller)
-    if not own or not caller or mine is None or outer is None:
+    if not own or not caller:
         return own or caller
+    mine, outer = parse_device(own), parse_device(caller)
+    if mine is None or outer is None:
+        return own
     merged = DeviceSpec(
         outer.job if mine.job is None else mine.job,
         outer.replica if mine.replica is None else mine.replica,

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from jupyter_placement.devices import device_type
 from jupyter_placement.dryrun.aliases import is_read, may_pass_on, overwritten, passed_on
+from jupyter_placement.dryrun.batch import GETTERS
 from jupyter_placement.dryrun.buffers import Buffer, DeviceMemory, Ledger
 from jupyter_placement.dryrun.step_graph import StepNode, Taken
 from jupyter_placement.dryrun.values import Values
@@ -14,6 +15,8 @@ from jupyter_placement.dryrun.values import Values
 # TensorFlow's allocator of a GPU gives memory in such pieces (bfc_allocator.h, kMinAllocationSize).
 _PIECE = 256
 _INPUTS = frozenset(("_Arg", "Placeholder", "_DeviceArg"))
+# Where what a step is given comes in: of unknown size, all that follows is.
+_SOURCES = _INPUTS | GETTERS | {"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2"}
 _CONSTANTS = frozenset(("Const", "HostConst"))
 # Unknown, but no more than a few numbers: axes, and what cuDNN reserves beside a normalisation.
 _SMALL = frozenset(("BroadcastGradientArgs", "FusedBatchNormV3", "FusedBatchNormGradV3"))
@@ -109,7 +112,7 @@ class MemoryWalk:
         if size is None:
             if node.outputs[output].dtype != "string" and node.op not in _SMALL:
                 self._device(place).unknown += 1
-                self._device(place).open_inputs += node.op in _INPUTS
+                self._device(place).open_inputs += node.op in _SOURCES
             return None
         if node.op in _INPUTS:
             self._device(place).inputs += size

@@ -15,6 +15,7 @@ from jupyter_placement.capture.failed import failure_event
 from jupyter_placement.capture.graphs import Captured, CapturedGraph
 from jupyter_placement.capture.records import LineCollector
 from jupyter_placement.devices import LOCAL_TASK, full_device
+from jupyter_placement.dryrun.batch import NoBatchError
 from jupyter_placement.dryrun.card import Card
 from jupyter_placement.dryrun.comparison import Comparison, dry_run_each
 from jupyter_placement.dryrun.errors import UnplaceableError
@@ -115,7 +116,7 @@ def dry_run(
         return dry_run_each(what, *args, on=[str(one) for one in on], progress=progress, **options, **keywords)
     devices = _machine(on)
     _check(soft, train, signature, timeout, python, progress)
-    graphs = [graph_of(one, given, keywords, train, signature) for one, given in _sources(what, args)]
+    graphs = _graphs(_sources(what, args), keywords, train, signature)
     if not any(graph.graph_def.node for graph in graphs):
         raise PlacementError("there is nothing to place: the graph has no operations")
     helper = HELPERS.of(python)
@@ -160,6 +161,24 @@ def _sources(what: Any, args: tuple[Any, ...]) -> list[tuple[Any, tuple[Any, ...
     if not what:
         raise PlacementError("there is nothing to place: the list is empty")
     return [(one[0], one[1:]) if isinstance(one, tuple) and one else (one, args) for one in what]
+
+
+def _graphs(
+    sources: Sequence[tuple[Any, tuple[Any, ...]]], keywords: dict[str, Any], train: bool | None, signature: str | None
+) -> list[CapturedGraph]:
+    """Return the graph of each; of several, one at least has to have an input for a given batch."""
+    graphs = []
+    refused: list[NoBatchError] = []
+    for one, given in sources:
+        try:
+            graphs.append(graph_of(one, given, keywords, train, signature))
+        except NoBatchError as error:
+            refused.append(error)
+            if len(refused) == len(sources):
+                raise
+            rest = {name: value for name, value in keywords.items() if name != "batch_size"}
+            graphs.append(graph_of(one, given, rest, train, signature))
+    return graphs
 
 
 def _take(log: list[str], warnings: str, lines: LineCollector, graph: CapturedGraph) -> None:

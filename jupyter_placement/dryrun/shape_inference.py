@@ -7,6 +7,7 @@ from typing import Any
 
 from jupyter_placement.capture.graphs import CapturedGraph
 from jupyter_placement.capture.structure import dimensions
+from jupyter_placement.dryrun.batch import NoBatchError, with_batched_elements
 from jupyter_placement.dryrun.flat_graph import FlatGraph, Shape
 from jupyter_placement.dryrun.functions import shape_of
 from jupyter_placement.placement import PlacementError
@@ -25,22 +26,25 @@ def infer_shapes(graph: CapturedGraph, batch: int | None = None) -> None:
     graph : CapturedGraph
         Changed in place.
     batch : int, optional
-        What the unknown first dimension of each argument and placeholder becomes.
+        What the unknown first dimension of each argument, placeholder and element of a data set becomes.
 
     Raises
     ------
+    NoBatchError
+        When none of these has an unknown first dimension.
     PlacementError
-        When no input has an unknown first dimension, or the graph does not take this batch.
+        When the graph does not take this batch.
     """
     inputs = _inputs(graph)
     found: Shapes | None
     if batch is not None:
         batched = {name: [batch, *shape[1:]] if shape and shape[0] is None else shape for name, shape in inputs.items()}
-        if batched == inputs:
-            raise PlacementError(
+        graph_def = with_batched_elements(graph.graph_def, batch)
+        if batched == inputs and graph_def is graph.graph_def:
+            raise NoBatchError(
                 f"batch_size={batch} has nothing to stand for: no input of this graph has an unknown first dimension"
             )
-        inputs = batched
+        graph.graph_def, inputs = graph_def, batched
     try:
         found = _inferred(graph.graph_def, inputs)
     except ValueError as error:

@@ -271,3 +271,23 @@ def test_a_reader_that_has_gone_is_no_error(saved: Path) -> None:
     )
     os.close(writing)
     assert ended.stderr.splitlines() == ["Starting TensorFlow for dry runs (a few seconds, once)..."]
+
+
+def test_elements_of_a_data_set_take_the_batch_also_beside_graphs_without_one() -> None:
+    data = iter(tf.data.Dataset.from_tensor_slices(np.ones([10, 3], "f")).batch(4))
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def step(iterator: Any) -> Any:
+        return tf.nn.relu(next(iterator))
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def fixed(x: Any) -> Any:
+        return tf.tanh(x)
+
+    one, other = step.get_concrete_function(data), fixed.get_concrete_function(tf.TensorSpec([2, 2]))
+    placement = dry_run([one, other], on="1xT4", batch_size=BATCH)
+    found = {data["op"]: data["shape"] for _, data in placement.graph.nodes(data=True)}
+    assert (found["IteratorGetNext"], found["Relu"], found["Tanh"]) == ([BATCH, 3], [BATCH, 3], [2, 2])
+    assert estimate_of(dry_run(one, on="1xT4")).device("GPU:0").verdict == "may not fit"
+    with pytest.raises(PlacementError, match="has nothing to stand for"):
+        dry_run([other, other], on="1xT4", batch_size=BATCH)

@@ -184,6 +184,8 @@ def test_nested_is_one_sentence(kernel: Kernel, inner: str) -> None:
         ("--nonsense", "unrecognized arguments: --nonsense"),
         ("--cpus many", "invalid int value"),
         ("--cpus 0", "--cpus needs a number from 1 on"),
+        ("--batch 8", "--batch is a number of examples, 1 or more, for --on, not 8"),
+        ("--on 1xT4 --batch 0", "--batch is a number of examples, 1 or more, for --on, not 0"),
         ("-o not-a-name", "-o needs a name for a variable"),
         ("--interval 0", "--interval needs seconds"),
     ],
@@ -207,7 +209,7 @@ def test_cpus_after_tensorflow_started_says_to_restart(kernel: Kernel) -> None:
 
 def test_help_explains_every_option(kernel: Kernel) -> None:
     shown = kernel.evaluate("get_ipython().find_cell_magic('placement').__doc__")
-    for option in ("--output", "--cpus", "--hard", "--static", "--quiet", "--save", "--interval"):
+    for option in ("--output", "--cpus", "--hard", "--static", "--quiet", "--save", "--interval", "--on", "--batch"):
         assert option in shown
     assert "%%placement --cpus 2 -o mine" in shown
 
