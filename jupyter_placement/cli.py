@@ -115,7 +115,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             run_dry(options)
         else:
             run_log(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
     except CommandError as error:
         print(f"jupyter-placement: {error}", file=sys.stderr)
         return error.status

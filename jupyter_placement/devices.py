@@ -225,8 +225,15 @@ def sort_key(name: str) -> tuple[str, int, int, bool, str, int]:
     return (spec.job or "", spec.replica or 0, spec.task or 0, kind != "CPU", kind, spec.id or 0)
 
 
+_FUNCTIONS = ("variables_on", "round_robin", "by_scope", "balance_bytes")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_FUNCTIONS})
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("variables_on", "round_robin", "by_scope", "balance_bytes"):
+    if name in _FUNCTIONS:
         from jupyter_placement import device_functions  # it needs this module
 
         return getattr(device_functions, name)

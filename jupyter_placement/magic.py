@@ -270,6 +270,10 @@ def uninstall(shell: Any) -> None:
     magics = shell.magics_manager.registry.get(PlacementMagics.__name__)
     if magics is not None:
         magics.remove()
+    if "jupyter_placement.dryrun.run" in sys.modules:
+        from jupyter_placement.dryrun import close_helpers
+
+        close_helpers()
 
 
 def _tensorflow_is_installed() -> bool:

@@ -41,6 +41,7 @@ def imagined(
         For several machines the comparison; else the same Placement.
     """
     from jupyter_placement.dryrun import dry_run
+    from jupyter_placement.dryrun.batch import NoBatchError
     from jupyter_placement.dryrun.comparison import dry_run_each
 
     recorded = recording.placement
@@ -51,19 +52,26 @@ def imagined(
         print(NOTHING, file=sys.stderr)
         return recorded, recorded
     options: dict[str, Any] = {"soft": not arguments.hard, "progress": print}
-    if arguments.batch is not None:
-        options["batch_size"] = arguments.batch
-    found: Placement | Comparison
-    try:
+
+    def place(**batch: int) -> tuple[Placement | Comparison, list[Placement]]:
         if len(arguments.on) == 1:
-            found = dry_run(graphs, on=str(arguments.on[0]), **options)
-            placements = [found]
-        else:
-            found = dry_run_each(graphs, on=arguments.on, **options)
-            placements = [outcome.placement for outcome in found.outcomes if outcome.placement is not None]
+            found = dry_run(graphs, on=str(arguments.on[0]), **options, **batch)
+            return found, [found]
+        several = dry_run_each(graphs, on=arguments.on, **options, **batch)
+        return several, [outcome.placement for outcome in several.outcomes if outcome.placement is not None]
+
+    unused = ""
+    try:
+        try:
+            found, placements = place(**({} if arguments.batch is None else {"batch_size": arguments.batch}))
+        except NoBatchError:
+            found, placements = place()
+            unused = f"--batch {arguments.batch} was not needed: the cell's graphs have batches of known sizes."
     except PlacementError as error:
         print(f"--on {' --on '.join(arguments.on)}: {error}", file=sys.stderr)
         return recorded, recorded
+    for placement in placements if unused else ():
+        placement.events.append(Event("note", unused))
     eager = sum(data["graph"] == "eager" for _, data in recorded.graph.nodes(data=True))
     if eager:
         note = (

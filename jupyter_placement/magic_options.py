@@ -48,8 +48,10 @@ def parse_options(magic: Callable[..., Any], line: str) -> argparse.Namespace:
     if arguments.cpus is not None and arguments.cpus < 1:
         raise UsageError(f"--cpus needs a number from 1 on, not {arguments.cpus}.")
     arguments.on = [_machine(on) for on in arguments.on or ()]
-    if arguments.batch is not None and (not arguments.on or not 0 < arguments.batch < 2**31):
-        raise UsageError(f"--batch is a number of examples, 1 or more, for --on, not {arguments.batch}.")
+    if arguments.batch is not None and not arguments.on:
+        raise UsageError("--batch is for the estimate of --on, which is not given.")
+    if arguments.batch is not None and not 0 < arguments.batch < 2**31:
+        raise UsageError(f"--batch is a number of examples, 1 or more, not {arguments.batch}.")
     if not 0.05 <= arguments.interval <= 3600:
         raise UsageError(f"--interval needs seconds between 0.05 and 3600, not {arguments.interval:g}.")
     return arguments

@@ -108,6 +108,8 @@ class _GraphBuilder:
         for name in self._names:
             known = self._structure.nodes.get(name)
             asked = known or self._structure.added.get(name)
+            if asked is None and name not in self._logged and name in self._placed:
+                self._facts.add_optimized(prefix + name)
             self._facts.add_node(
                 prefix + name,
                 self._signatures,

@@ -41,6 +41,8 @@ def placement_events(
         told.add(_key(record))
         located = failed_record(failure, placement.devices)
         if located is not None:
+            if placement.meta.get("soft_placement"):
+                located.details["soft"] = True
             records.append(located)
     ids: dict[str, str] = {}
     for node, data in placement.graph.nodes(data=True):

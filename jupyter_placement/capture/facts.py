@@ -48,6 +48,8 @@ class PlacementFacts:
     - ``types``: type attributes by an operation's signature, and ``types_of`` those of nodes that differ;
     - ``colocated``: the ``loc:@`` groups of each node that asks for some;
     - ``copies``: nodes that lowering put in, each with the node whose request it takes over;
+    - ``variables``: the name of the variable that an argument of a function is;
+    - ``optimized``: nodes that TensorFlow's graph optimizer made after placing;
     - ``references``: by operation type, the inputs that are references to a variable;
     - ``placed_before``: the device of each node with a state that an earlier run of its session placed;
     - ``existing``: eager tensors that were there before the recording;
@@ -73,6 +75,8 @@ class PlacementFacts:
         self._existing: list[str] = []
         self._copies: dict[str, str] = {}
         self._before: dict[str, str] = {}
+        self._variables: dict[str, str] = {}
+        self._optimized: list[str] = []
         self._memory = HostMemory(placement.graph)
 
     def add_graph(self, label: str, graph: CapturedGraph, prefix: str, signatures: Signatures) -> None:
@@ -81,6 +85,7 @@ class PlacementFacts:
             data = self._graph.nodes.get(prefix + name)
             if data is not None and data["device"] == device and signatures.is_stateful(data["op"]):
                 self._before[prefix + name] = device
+        self._variables.update((prefix + name, variable) for name, variable in graph.variables.items())
         kind = graph.follows and "data"
         self._graphs[label] = {"kind": kind or label.partition(":")[0], "called_on": graph.called_on}
 
@@ -88,6 +93,10 @@ class PlacementFacts:
         """Note that there are eager operations, and which of their tensors were there before."""
         self._graphs["eager"] = {"kind": "eager", "called_on": ""}
         self._existing = existing
+
+    def add_optimized(self, node: str) -> None:
+        """Note a node that TensorFlow's graph optimizer made after placing."""
+        self._optimized.append(node)
 
     def add_node(
         self,
@@ -161,6 +170,8 @@ class PlacementFacts:
             "colocated": self._colocated,
             "copies": self._copies,
             "placed_before": self._before,
+            "variables": self._variables,
+            "optimized": self._optimized,
             "references": self._references,
             "existing": self._existing,
             "gpu": gpu_facts(lines),

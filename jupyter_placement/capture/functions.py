@@ -16,6 +16,7 @@ from jupyter_placement.capture.private import PrivateTensorFlow, current_context
 from jupyter_placement.capture.records import LineCollector, node_names, split_records
 from jupyter_placement.capture.replacement import place_again
 from jupyter_placement.capture.sources import Source, UserFrames, function_sources, runtime_sources
+from jupyter_placement.capture.variables import variables_of
 from jupyter_placement.log import PlacementRecord
 
 # A function of the runtime, the devices of its inputs, and the device that was asked for around the call.
@@ -126,6 +127,7 @@ class FunctionRecorder:
             frames = UserFrames()
             for function, graph in self._without_shapes:
                 graph.shapes, graph.sources = function_shapes(function), function_sources(function, frames)
+                graph.variables = variables_of(function.graph, function.cached_definition.signature.input_arg)
         finally:
             context.disable_graph_collection()
 

@@ -36,6 +36,8 @@ class CapturedGraph:
         The device of each node that an earlier run of the session placed.
     notes : list of str
         Sentences on what was assumed of it.
+    variables : dict of str to str
+        The name of the variable that an argument of a function is, where it is one.
     """
 
     label: str
@@ -48,6 +50,7 @@ class CapturedGraph:
     called_on: str = ""
     placed_before: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,11 @@ from typing import Any
 
 Source = tuple[str, int]
 
-_NOT_THE_USERS = ("tensorflow", "keras", "tf_keras", "IPython", "ipykernel", "jupyter_placement")
+# And what these call: a frame of it is not the user's either.
+_NOT_THE_USERS = (
+    *("tensorflow", "keras", "tf_keras", "IPython", "ipykernel", "jupyter_placement"),
+    *("optree", "wrapt", "absl", "tree", "tensorflow_probability"),
+)
 _STANDARD = ("contextlib", "functools", "threading", "asyncio", "importlib")
 
 
@@ -42,7 +46,9 @@ class UserFrames:
         known = self._files.get(file)
         if known is None:
             known = self._files[file] = not (
-                file.startswith(self._folders) or file in self._standard or file.startswith("<frozen ")
+                file.startswith((*self._folders, "<frozen "))
+                or file in self._standard
+                or os.path.basename(file).startswith("__autograph_generated_file")  # a copy of the user's
             )
         return known
 

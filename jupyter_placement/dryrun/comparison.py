@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_placement.dryrun.estimate_data import estimate_of
 from jupyter_placement.dryrun.estimate_view import peak_range, readable_seconds
 from jupyter_placement.placement import Placement, PlacementError
-from jupyter_placement.summary import device_labels, plural, readable_bytes, some_names
+from jupyter_placement.summary import device_labels, plural, some_names, transfer_size
 from jupyter_placement.sums import fallbacks, transfers
 
 _SHOWN = 6
@@ -94,10 +94,11 @@ class Comparison:
         found: dict[tuple[str, str, str], Move] = {}
         for machine, placement in placed[1:]:
             first = placed[0][1]
+            labels, later = device_labels(first), device_labels(placement)
             for node, data in first.graph.nodes(data=True):
                 if node not in placement.graph:
                     continue
-                before, after = first.short(data["device"]), placement.short(placement.graph.nodes[node]["device"])
+                before, after = labels[data["device"]], later[placement.graph.nodes[node]["device"]]
                 if before != after:
                     move = found.setdefault((machine, before, after), Move(machine, before, after))
                     move.ops[data["op"] or "operation of unknown type"] += 1
@@ -259,9 +260,7 @@ def _row(outcome: Outcome) -> dict[str, str]:
         ),
         "not as asked": f"{refused:,}" if refused else "none",
         "transfers": "\n".join(
-            f"{' -> '.join(one.ends(labels))}: {one.tensors:,}, {readable_bytes(one.bytes)}"
-            for one in pairs
-            if one.tensors
+            f"{' -> '.join(one.ends(labels))}: {one.tensors:,}, {transfer_size(one)}" for one in pairs if one.tensors
         )
         or "none",
         **_costs(placement),

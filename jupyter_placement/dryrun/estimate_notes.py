@@ -70,6 +70,12 @@ def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
             f"{calls:,} {_are('call', calls)} not inlined (XLA compiles it, or TensorFlow runs it as a whole): what is "
             "inside is not counted, neither memory nor time, so no device that it may run on is said to fit."
         )
+    collective = sum(node.op.startswith(("Collective", "Nccl")) for step in steps for node in step.nodes)
+    if collective:
+        notes.append(
+            f"{plural(collective, 'operation')} that exchange tensors between devices themselves (the all-reduce of "
+            "tf.distribute): what they move is in no transfer, and takes no time here."
+        )
     if any(node.graph.startswith("session") for step in steps for node in step.nodes[:1]):
         notes.append("The whole graph is taken for one step, what gives variables their first values included.")
     if any(node.op == "Merge" and not node.back for step in steps for node in step.nodes):

@@ -16,6 +16,7 @@ from jupyter_placement.capture.replacement import function_graph_def
 from jupyter_placement.capture.requests import requested_device
 from jupyter_placement.capture.signatures import Signatures
 from jupyter_placement.capture.sources import UserFrames, function_sources
+from jupyter_placement.capture.variables import variables_of
 from jupyter_placement.devices import LOCAL_TASK
 from jupyter_placement.placement import PlacementError
 
@@ -122,6 +123,7 @@ def graph_of_function(concrete: Any, argument_devices: Sequence[str] = ()) -> Ca
             node.device = argument_devices[index]
     name = definition.signature.name
     found = CapturedGraph(f"function:{function_label(name)}", graph_def)
+    found.variables = variables_of(graph, definition.signature.input_arg)
     inference = getattr(concrete, "_inference_function", concrete)
     if hasattr(inference, "children"):
         found.shapes, found.sources = function_shapes(inference), function_sources(inference, UserFrames())
@@ -146,4 +148,4 @@ def _make_variable(node: Any, handle: Any) -> None:
     node.attr.clear()
     node.attr["dtype"].type = content.dtype
     node.attr["shape"].shape.CopyFrom(content.shape)
-    node.attr["shared_name"].s = node.name.encode()
+    node.attr["shared_name"].s = f"variable/{handle._id}".encode()  # TensorFlow's number of it: one in all functions

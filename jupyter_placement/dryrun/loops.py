@@ -9,6 +9,7 @@ from jupyter_placement.dryrun.step_graph import StepNode
 from jupyter_placement.dryrun.values import Values
 
 _NEXT = frozenset(("NextIteration", "RefNextIteration"))
+_ENTER = frozenset(("Enter", "RefEnter"))
 _SWITCH = frozenset(("Switch", "RefSwitch"))
 _HANDS_ON = frozenset(("Switch", "RefSwitch", "Identity"))
 
@@ -106,6 +107,13 @@ def _fill(nodes: list[StepNode], loop: Loop) -> None:
             if one not in loop.nodes:
                 loop.nodes.add(one)
                 waiting.append(one)
+    # What takes nothing that changes (the read of a variable) runs in each turn too: it feeds what does, from inside.
+    waiting = list(loop.nodes)
+    while waiting:
+        for taken in nodes[waiting.pop()].inputs:
+            if taken.node not in loop.nodes and nodes[taken.node].op not in _ENTER:
+                loop.nodes.add(taken.node)
+                waiting.append(taken.node)
     if last and exits:
         barrier = StepNode("", "", "", "", "", [], False, waits=len(last))
         for number in last:

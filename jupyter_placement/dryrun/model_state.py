@@ -52,13 +52,21 @@ def _reachable(model: Any) -> tuple[list[tuple[dict[str, Any], dict[str, Any]]],
     waiting = [model]
     while waiting:
         one = waiting.pop()
-        one = getattr(one, "__wrapped__", one)  # TensorFlow's stand-in for a dict or tuple that a layer holds
+        # TensorFlow's stand-in for a dict or tuple that a layer holds, with notes of its own in vars.
+        notes = object.__getattribute__(one, "__dict__") if hasattr(one, "_self_last_wrapped_dict_snapshot") else None
+        if isinstance(notes, dict) and id(notes) not in seen:
+            seen.add(id(notes))
+            attributes.append((notes, dict(notes)))
+        one = getattr(one, "__wrapped__", one)
         if id(one) in seen:
             continue
         seen.add(id(one))
         if isinstance(one, list | set):
             containers.append((one, list(one)))
-            waiting.extend([*one, getattr(one, "_storage", None)])  # TensorFlow's lists hold their content twice
+            # TensorFlow's lists hold their content twice, and note in attributes what it was and how it changed.
+            waiting.extend([*one, getattr(one, "_storage", None)])
+            if hasattr(one, "_last_wrapped_list_snapshot"):
+                attributes.append((vars(one), dict(vars(one))))
         elif isinstance(one, dict):
             containers.append((one, dict(one)))
             waiting.extend(one.values())

@@ -6,7 +6,7 @@ The rules are those of ``colocation_graph.cc`` in ``tensorflow/core/common_runti
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jupyter_placement.devices import DeviceSpec, parse_device
@@ -57,6 +57,8 @@ class Colocation:
         Whether nodes that were placed in an earlier run of the session are to be placed again.
     inputs : Inputs, optional
         Those of the Placement, where they are there already.
+    devices : sequence of str, optional
+        The names of the Placement's devices, where they are there already.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Colocation:
         loose: Collection[str] = (),
         fresh: bool = False,
         inputs: Inputs | None = None,
+        devices: Sequence[str] | None = None,
     ) -> None:
         self.graph = placement.graph
         self.inputs = inputs or Inputs(placement.graph)
@@ -80,7 +83,8 @@ class Colocation:
         self._before: dict[str, str] = {} if fresh else self._facts.get("placed_before", {})
         self._requests = requests or {}
         self._loose = loose
-        self.devices = [(name, spec) for name in placement.device_names() if (spec := parse_device(name)) is not None]
+        devices = placement.device_names() if devices is None else devices
+        self.devices = [(name, spec) for name in devices if (spec := parse_device(name)) is not None]
         self.default = self._matching_default(called_on)
         self.device_kinds = sorted({spec.type or "" for _, spec in self.devices}, key=lambda kind: -rank(kind))
         self._types_of: dict[str, Any] = self._facts.get("types_of", {})
@@ -89,6 +93,8 @@ class Colocation:
         self.links: dict[str, list[tuple[str, str]]] = {}
         self._candidates: dict[int, list[str]] = {}
         self._fitting: dict[tuple[DeviceSpec, tuple[tuple[str, int], ...]], list[str]] = {}
+        self._linked: dict[str, list[str]] | None = None
+        self._order: dict[str, int] = {}
         self._build()
 
     def _matching_default(self, called_on: str) -> str | None:
@@ -200,6 +206,28 @@ class Colocation:
             ]
             found = self._fitting[key] = [name for *_, name in sorted(fitting)]
         return found
+
+    def component(self, nodes: Iterable[str]) -> list[str]:
+        """Return all nodes that some, or what takes their request over, are linked to; in their order.
+
+        Also those which what they ask for keeps apart.
+        """
+        if self._linked is None:
+            self._linked = {}
+            for second, links in self.links.items():
+                for first, _ in links:
+                    self._linked.setdefault(first, []).append(second)
+                    self._linked.setdefault(second, []).append(first)
+            self._order = {node: number for number, node in enumerate(self.nodes)}
+        found = set(nodes)
+        found |= {node for node, of in self._copies.items() if of in found and node in self._order}
+        waiting = list(found)
+        while waiting:
+            for other in self._linked.get(waiting.pop(), ()):
+                if other not in found:
+                    found.add(other)
+                    waiting.append(other)
+        return sorted(found, key=self._order.__getitem__)
 
     def makes_resource(self, node: str) -> bool:
         """Tell whether a node makes a variable or another resource: its own request is then not overridden."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from jupyter_placement.explain.rule import Rule
+from jupyter_placement.explain.otherwise import otherwise
 from jupyter_placement.explain.rules import Rules
 from jupyter_placement.explain.sentences import remedy, sentence
 from jupyter_placement.placement import Placement, PlacementError
@@ -33,7 +33,9 @@ class Explanation:
         What to change; ``""`` where the node is where it was asked to be, or nothing was asked.
     facts : dict
         What the rule rests on, JSON values only; ``otherwise`` is the device that the node would be on without what
-        decided, where that is known.
+        decided, where that is known, ``without`` says without what (``"request"``, ``"colocation"``, ``"history"``),
+        and ``shared`` lists the nodes that a request would go from too, because they must be with the one that decides
+        and ask for the same.
     """
 
     node: str
@@ -77,37 +79,10 @@ def explain(placement: Placement | Rules, node: str) -> Explanation:
     rules = placement if isinstance(placement, Rules) else Rules(placement)
     rule = rules.of(node)
     facts = dict(rule.facts)
-    other = otherwise(rules, node, rule)
+    other, without = otherwise(rules, node, rule)
     if other is not None:
-        facts["otherwise"] = other
-    return Explanation(node, rule.name, rule.reason, sentence(rules, node, rule, facts), remedy(rule), facts)
-
-
-def otherwise(rules: Rules, node: str, rule: Rule) -> str | None:
-    """Work out where a node would be without what decided: its own request, or its colocation.
-
-    Returns
-    -------
-    str or None
-        Full device name; ``None`` where nothing decided that can be taken away, or where it is not known.
-    """
-    if rules.kind(node) not in ("session", "function"):
-        return None
-    label = rules.graph.nodes[node]["graph"]
-    if rule.name == "sticky" or rule.facts.get("because") == "sticky":
-        return rules.in_a_new_session(node)
-    if rule.name in ("pinned", "pinned_partly", "no_such_device", "no_kernel"):
-        return rules.other_placer(label, requests={node: ""}).place().get(node)
-    if rule.name in ("colocated", "overridden"):
-        kinds = {kind for _, kind in rules.placer(node).links.get(node, ())}
-        if kinds == {"loc:@"}:
-            return rules.other_placer(label, loose={node}).place().get(node)
-        decider = rule.facts["decider"]
-        if rule.name == "overridden" and rule.facts["because"] in ("conflict", "unavailable"):
-            return rules.other_placer(label, requests={node: ""}).place().get(node)
-        if rule.facts["because"] == "request":
-            return rules.other_placer(label, requests={decider: ""}).place().get(node)
-    return None
+        facts |= {"otherwise": other, **without}
+    return Explanation(node, rule.name, rule.reason, sentence(rules, node, rule, facts), remedy(rules, rule), facts)
 
 
 def set_reasons(placement: Placement) -> None:
@@ -151,7 +126,7 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
     ------
     PlacementError
         When the kernels are those of a TensorFlow that was built without GPU kernels: they would all be missing. When
-        no kernel is for such a device type.
+        the placement tells no kernels, or none is for such a device type.
 
     Examples
     --------
@@ -166,6 +141,8 @@ def without_kernel(placement: Placement, kind: str = "GPU") -> dict[str, list[st
 
     facts, kernels = placement.meta.get("explain") or {}, placement.meta.get("kernels") or {}
     kind = _kind(kind, kernels)
+    if "kernels" not in placement.meta:
+        raise PlacementError("this placement does not tell kernels: a log alone does not; record it, or use dry_run")
     if kind == "GPU" and facts.get("note"):
         raise PlacementError(facts["note"])
     found: dict[str, list[str]] = {}
@@ -201,4 +178,4 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else ", ".join(value)
 
 
-__all__ = ["Explanation", "explain", "otherwise", "set_reasons", "unknown_share", "without_kernel"]
+__all__ = ["Explanation", "explain", "set_reasons", "unknown_share", "without_kernel"]

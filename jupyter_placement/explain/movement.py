@@ -48,7 +48,7 @@ def _pairs(placement: Placement, moving: _Edges) -> list[Movement]:
         source, target = pair.ends(labels)
         moves = "moves" if pair.tensors == 1 else "move"
         what = f"{plural(pair.tensors, 'tensor')} ({transfer_size(pair)})"
-        message = f"{what} {moves} from {source} to {target} in each step"
+        message = f"{what} {moves} from {source} to {target} each time"
         message += f". The largest: {', '.join(largest)}." if largest else "."
         if pair.memory:
             advice = "int32 values are made and used in host memory: for arithmetic on the GPU use float32 or int64."
@@ -99,12 +99,13 @@ def _stays(placement: Placement, edges: _Edges, where: str) -> list[Movement]:
     graph, labels = placement.graph.nodes, device_labels(placement)
     into: dict[str, set[str]] = {}
     out: dict[str, set[str]] = {}
-    size: Counter[str] = Counter()
+    sent: dict[str, dict[Any, tuple[str, int]]] = {}  # by node: what TensorFlow sends, the other device, bytes
     for producer, consumer, data in edges:
+        one = sent_once(producer, graph[consumer]["device"], data)
+        sent.setdefault(consumer, {})[one] = graph[producer]["device"], data["bytes"] or 0
+        sent.setdefault(producer, {})[one] = graph[consumer]["device"], data["bytes"] or 0
         into.setdefault(consumer, set()).add(graph[producer]["device"])
         out.setdefault(producer, set()).add(graph[consumer]["device"])
-        size[consumer] += data["bytes"] or 0
-        size[producer] += data["bytes"] or 0
     groups: dict[tuple[str, str], list[list[str]]] = {}
     seen: set[str] = set()
     for node in into:
@@ -131,7 +132,8 @@ def _stays(placement: Placement, edges: _Edges, where: str) -> list[Movement]:
         advice = f"Put these operations on {there} too, or leave the device to TensorFlow."
         if where:
             advice = f"Use a dtype that {there} computes with in its own memory: float32 or int64, not int32."
-        found.append(("ping_pong", message, advice, nodes, len(stays), sum(size[node] for node in nodes) or None))
+        moves = {one: size for node in nodes for one, (end, size) in sent.get(node, {}).items() if end == home}
+        found.append(("ping_pong", message, advice, nodes, len(stays), sum(moves.values()) or None))
     return found
 
 

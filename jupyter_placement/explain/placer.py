@@ -6,7 +6,7 @@ What is worked out here is compared with what TensorFlow assigned: where the two
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from jupyter_placement.explain.colocation import Colocation
 from jupyter_placement.explain.requests import OPEN, Group
@@ -44,8 +44,14 @@ class Placer(Colocation):
                 break
         return found
 
-    def place(self) -> dict[str, str]:
-        """Work out where each node goes; nodes that cannot be placed are left out."""
+    def place(self, around: Around | None = None) -> dict[str, str]:
+        """Work out where each node goes; nodes that cannot be placed are left out.
+
+        Parameters
+        ----------
+        around : Around, optional
+            The whole graph as it is, where this is a part of it.
+        """
         assigned: dict[str, str] = {}
         chosen: dict[int, str] = {}
         generators = []
@@ -69,7 +75,10 @@ class Placer(Colocation):
                 continue
             follows = None
             if self.inputs.nodes[node]["op"] in METADATA or self.hands_on(node):
-                follows = next((assigned.get(one) for one in self.inputs.producers(node)), None)
+                producer = next(iter(self.inputs.producers(node)), None)
+                follows = None if producer is None else assigned.get(producer)
+                if around is not None and producer is not None and producer not in self.groups:
+                    follows = around.before(producer, node)
             assign(node, follows if follows in possible and follows is not None else possible[0])
         for node in self.nodes:
             if self.inputs.nodes[node]["op"] in RESULTS:
@@ -80,7 +89,8 @@ class Placer(Colocation):
             possible = self._now(node, chosen)
             if not possible:
                 continue
-            behind = {assigned.get(consumer) for _, consumer in self.graph.out_edges(node)}
+            there = around.placed if around is not None else {}
+            behind = {assigned.get(consumer, there.get(consumer)) for _, consumer in self.graph.out_edges(node)}
             follows = next(iter(behind)) if len(behind) == 1 else None
             assign(node, follows if follows in possible and follows is not None else possible[0])
         return assigned
@@ -119,3 +129,46 @@ class Placer(Colocation):
         """Tell whether the placer puts a node with its consumers: no data input, one output that is no reference."""
         dtype = self.inputs.nodes[node]["dtype"]
         return isinstance(dtype, str) and not dtype.endswith("_ref") and self.inputs.takes_no_tensor(node)
+
+
+class Around:
+    """A whole graph as it is placed, for placing a part of it again.
+
+    Parameters
+    ----------
+    placer : Placer
+        That of the graph.
+
+    Attributes
+    ----------
+    placed : dict of str to str
+        The device of each node.
+    """
+
+    def __init__(self, placer: Placer) -> None:
+        self.placer = placer
+        self.placed = placer.place()
+        self._position = {node: number for number, node in enumerate(placer.nodes)}
+
+    def tells(self, part: Sequence[str]) -> bool:
+        """Tell whether what is outside of a part stays as it is whatever the part asks for.
+
+        An Identity whose consumer asks for something else may go elsewhere, and what follows its input goes with it.
+        """
+        inside = set(part)
+        for node in part:
+            op = self.placer.inputs.nodes[node]["op"]
+            if op in RESULTS:
+                return False
+            if op in METADATA or op in IDENTITIES:
+                for producer in self.placer.inputs.producers(node):
+                    if producer not in inside and self.placer.inputs.nodes[producer]["op"] in IDENTITIES:
+                        return False
+        return True
+
+    def before(self, producer: str, node: str) -> str | None:
+        """Return where an outer producer is, as far as that is decided when it is a node's turn."""
+        there = self._position.get(producer)
+        if there is None or there > self._position[node] or self.placer.is_generator(producer):
+            return self.placer.assigned(producer) if there is not None else None
+        return self.placed.get(producer)

@@ -156,14 +156,14 @@ def _rule_finding(rules: Rules, key: tuple[Any, ...], nodes: list[str]) -> Findi
             f"{asked} and got {got}: {key[2]}{key[3]} has no kernel for {device_type(requested) or 'that device'}."
         )
     else:
-        name = graph[key[2]]["name"] if key[2] in graph else key[2]
+        name = rules.called(key[2])
         message = f"{asked} and got {got}: TensorFlow must keep it with {name}, which decides."
         if len(nodes) > 1:
             message = message.replace("keep it", "keep them")
     return Finding(
         kind,
         message,
-        remedy(rules.of(nodes[0])),
+        remedy(rules, rules.of(nodes[0])),
         tuple(nodes),
         len(nodes),
         None,
@@ -210,6 +210,13 @@ def _without_effect(rules: Rules) -> list[Finding]:
         others = [node for node, data in mine if data["device"] != wanted and rules.of(node).name != "argument"]
         if 2 * len(others) < len(mine):
             continue
+        asking = sum(bool(placement.graph.nodes[node]["requested"]) for node in others)
+        advice = "Use tf.device inside the function, and make its variables on the device that you want."
+        if 2 * asking >= len(others):
+            advice = (
+                "The function, or a tf.distribute strategy in it, asks for devices itself, and that goes first: change "
+                "these requests."
+            )
         there = placement.short(wanted) if wanted is not None else called_on
         all_of_them = (
             "none" if len(others) == len(mine) else f"{len(mine) - len(others):,} of its {len(mine):,} operations"
@@ -220,7 +227,7 @@ def _without_effect(rules: Rules) -> list[Finding]:
                 f"{label.partition(':')[2] or label} was called under tf.device({called_on!r}): {all_of_them} went to "
                 f"{there}. tf.device around a call only decides for operations of the function that nothing else "
                 "decides for.",
-                "Use tf.device inside the function, and make its variables on the device that you want.",
+                advice,
                 tuple(others),
                 len(others),
                 None,

@@ -22,6 +22,7 @@ RULES = {
     "argument": "followed",
     "result": "followed",
     "control_group": "followed",
+    "optimized": "followed",
     "data_function": "followed",
     "function_call": "followed",
     "existing": "followed",

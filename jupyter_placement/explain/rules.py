@@ -7,10 +7,11 @@ from typing import Any
 from jupyter_placement.devices import device_type, parse_device, satisfies
 from jupyter_placement.explain.colocation import ARGUMENTS
 from jupyter_placement.explain.inputs import Inputs
-from jupyter_placement.explain.placer import METADATA, RESULTS, Placer
+from jupyter_placement.explain.placer import METADATA, RESULTS, Around, Placer
 from jupyter_placement.explain.requests import OPEN
 from jupyter_placement.explain.rule import Rule
 from jupyter_placement.placement import Placement
+from jupyter_placement.summary import device_labels
 
 
 class Rules:
@@ -28,6 +29,7 @@ class Rules:
         self.inputs = Inputs(placement.graph)
         self._facts: dict[str, Any] = placement.meta.get("explain") or {}
         self._existing = set(self._facts.get("existing", ()))
+        self._optimized = set(self._facts.get("optimized", ()))
         self._by_graph: dict[str, list[str]] = {}
         for node, data in self.graph.nodes(data=True):
             self._by_graph.setdefault(data["graph"], []).append(node)
@@ -36,6 +38,8 @@ class Rules:
         self._fresh: dict[str, tuple[Placer, dict[str, str]]] = {}
         self._rules: dict[str, Rule] = {}
         self._deciders: dict[int, tuple[str, str]] = {}
+        self._around: dict[str, Around] = {}
+        self._labels: dict[str | None, str] | None = None
 
     def placer(self, node: str) -> Placer:
         """Return the placer's view of the graph that a node is of.
@@ -62,6 +66,46 @@ class Rules:
         """Return the placer's view of a graph with other requests, or without some colocation."""
         called_on = self._facts.get("graphs", {}).get(label, {}).get("called_on", "")
         return Placer(self.placement, self._by_graph[label], called_on, inputs=self.inputs, **change)
+
+    def without(self, node: str, **change: Any) -> str | None:
+        """Work out where a node would be with other requests, or without some colocation; ``None`` if nowhere.
+
+        Only what must be with it is placed again, as long as that tells the same as to place the whole graph.
+        """
+        label = self.inputs.nodes[node]["graph"]
+        around = self._around.get(label)
+        if around is None:
+            around = self._around[label] = Around(self.other_placer(label))
+        part = around.placer.component([node, *change.get("requests", ()), *change.get("loose", ())])
+        if not around.tells(part):
+            return self.other_placer(label, **change).place().get(node)
+        called_on = self._facts.get("graphs", {}).get(label, {}).get("called_on", "")
+        devices = [name for name, _ in around.placer.devices]
+        placer = Placer(self.placement, part, called_on, inputs=self.inputs, devices=devices, **change)
+        return placer.place(around).get(node)
+
+    def short(self, device: str | None) -> str:
+        """Write a device name for people, as :meth:`Placement.short` does."""
+        if self._labels is None:
+            self._labels = device_labels(self.placement)
+        label = self._labels.get(device)
+        return self.placement.short(device) if label is None else label
+
+    def called(self, node: str) -> str:
+        """Name a node for people: what a function takes by the name of the variable that it is."""
+        data = self.inputs.nodes.get(node)
+        if data is None:
+            return node
+        variable = self.variable(node)
+        if variable:
+            return f"variable {variable}"
+        return f"argument {data['name']}" if data["op"] in ARGUMENTS else str(data["name"])
+
+    def variable(self, node: str) -> str:
+        """Return the name of the variable that a node of a function stands for, or ``""``."""
+        of: str = self._facts.get("copies", {}).get(node, node)
+        name: str = self._facts.get("variables", {}).get(of, "")
+        return name
 
     def kind(self, node: str) -> str:
         """Return what a node's graph is: ``session``, ``function``, ``data``, ``eager``; ``""`` where not known."""
@@ -97,10 +141,14 @@ class Rules:
             return Rule("compiled", {"operations": data["compiled"]}, "pinned" if asked else "default")
         if data["op"] in ARGUMENTS:
             return Rule("argument")
+        if node in self._optimized:
+            return Rule("optimized")
         if data["op"] in RESULTS:
             beside = self.placer(node).result_of(node)
             if beside is not None and self.inputs.nodes[beside]["device"] == device:
                 return Rule("result", {"beside": beside})
+            if beside is not None and satisfies(device, self.inputs.nodes[beside]["requested"] or "/job:none"):
+                return Rule("result", {"beside": beside, "requested": self.inputs.nodes[beside]["requested"]})
         copied = self._facts.get("copies", {}).get(node)
         if copied is not None and self.placer(node).assigned(node) == device:
             return Rule("argument", {"of": copied})
@@ -200,6 +248,9 @@ class Rules:
         for member in members:
             if nodes[member]["op"] in ARGUMENTS:
                 return member, "argument"
+            copied = self._facts.get("copies", {}).get(member)
+            if copied in nodes and nodes[copied]["op"] in ARGUMENTS:
+                return copied, "argument"
             if placer.is_free_variable(member):
                 limited = list(placer.supported(member)) != placer.device_kinds
                 return member, "kernels" if limited else "argument"
@@ -229,16 +280,17 @@ class Rules:
             return Rule("compiled", {"operations": data["compiled"]}, "pinned" if asked else "default")
         if op == "PartitionedCall":
             return Rule("function_call")
+        if requested and satisfies(device, requested):
+            return Rule(_pin(requested))
         for _, producer, edge in self.inputs.of(node):
             if edge["dtype"] == "resource" and self.inputs.nodes[producer]["device"] == device:
-                overridden = requested and not satisfies(device, requested)
-                facts = {"size": 2, "decider": producer, "because": "first", "links": [(producer, "resource")]}
-                return Rule("overridden", {"requested": requested, **facts}) if overridden else Rule("colocated", facts)
+                asked = self.inputs.nodes[producer]["requested"]
+                because = "request" if asked and satisfies(device, asked) else "first"
+                facts = {"size": 2, "decider": producer, "because": because, "links": [(producer, "resource")]}
+                return Rule("overridden", {"requested": requested, **facts}) if requested else Rule("colocated", facts)
         kinds = placer.supported(node)
         if requested:
             there = self._existing_devices(requested)
-            if satisfies(device, requested):
-                return Rule(_pin(requested))
             if not there:
                 return Rule("no_such_device", {"requested": requested})
             if all(_kind(name) not in kinds for name in there):

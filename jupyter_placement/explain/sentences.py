@@ -21,9 +21,12 @@ _LINKS = {
 def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
     """Say which rule applied to a node and what it rests on."""
     data = rules.graph.nodes[node]
-    short = rules.placement.short
+    short = rules.short
     op = f" ({data['op']})" if data["op"] else ""
     where = f"is on {short(data['device'])}" if data["device"] is not None else "was never placed"
+    variable = rules.variable(node)
+    if variable:
+        op = f" ({data['op']}, variable {variable})"
     text = f"{data['name']}{op} {where}: {_WHY[rule.name](rules, node, data, facts)}"
     if data["memory"] == "host" and data["device"] is not None and device_type(data["device"]) != "CPU":
         text += (
@@ -31,18 +34,21 @@ def sentence(rules: Rules, node: str, rule: Rule, facts: dict[str, Any]) -> str:
         )
     other = facts.get("otherwise")
     if other is not None:
-        what = "Without that" if rule.name == "colocated" else "Without that request"
-        if rule.facts.get("because") == "request":
-            what = "Without the request of that operation"
-        elif "sticky" in (rule.name, rule.facts.get("because")):
-            what = "In a new session"
+        what = {"history": "In a new session", "colocation": "Without that colocation"}.get(facts["without"], "")
+        if not what:
+            decides = rule.facts.get("because") == "request"
+            what = "Without the request of that operation" if decides else "Without that request"
+            if facts["shared"]:
+                others = plural(len(facts["shared"]), "operation")
+                what += f", which {others} beside {'shares' if len(facts['shared']) == 1 else 'share'},"
         text += f" {what} it would {'still ' if other == data['device'] else ''}be on {short(other)}."
     return text
 
 
-def remedy(rule: Rule) -> str:
+def remedy(rules: Rules, rule: Rule) -> str:
     """Say what to change where a node is not where the user asked for."""
     facts = rule.facts
+    decider = rules.called(facts["decider"]) if "decider" in facts else ""
     if "sticky" in (rule.name, facts.get("because")):
         return "Run the whole graph in a new session, or ask for a device before the first run."
     if rule.name == "no_such_device":
@@ -57,10 +63,16 @@ def remedy(rule: Rule) -> str:
         return f"Cast to a type with a kernel for {kind} (jupyter_placement.kernels), or pin it elsewhere."
     if rule.name == "overridden":
         if facts["because"] == "conflict":
-            return f"Ask for the same device for it and {facts['decider']}."
+            return f"Ask for the same device for it and {decider}."
+        if decider.startswith("variable ") and facts["because"] == "kernels":
+            return f"Make {decider} of a type that has kernels for other devices (float32, int64), or drop the request."
+        if decider.startswith("variable "):
+            return f"Make {decider} on the device that you want, or drop the request."
         if facts["because"] == "kernels":
-            return f"Take {facts['decider']} out of the group, or ask for a device that has a kernel for it."
-        return f"Put {facts['decider']} on the device that you want, or drop the request."
+            return f"Take {decider} out of the group, or ask for a device that has a kernel for it."
+        if facts["because"] == "argument":
+            return f"Make what is given for {decider} on the device that you want, or drop the request."
+        return f"Put {decider} on the device that you want, or drop the request."
     return ""
 
 
@@ -81,22 +93,23 @@ def _constant(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
 def _colocated(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
     names = rules.graph.nodes
     decider = facts["decider"]
-    links = [_LINKS[kind].format(names[first]["name"]) for first, kind in facts["links"] if first in names]
+    links = [_LINKS[kind].format(rules.called(first)) for first, kind in facts["links"] if first in names]
     why = f"{' and '.join(dict.fromkeys(links[:2]))}, so" if links else "other operations must be with it, so"
     text = f"{why} they must be on one device ({plural(facts['size'], 'operation')} in all)."
     if decider == node:
         return text
-    name = names[decider]["name"] if decider in names else decider
+    name = rules.called(decider)
+    start = name[0].upper() + name[1:] if name.startswith(("variable ", "argument ")) else name
     asked = names[decider]["requested"] if decider in names else ""
     return (
         text
         + {
-            "sticky": f" {name} decides: an earlier run of this session placed it, and it has a state.",
-            "argument": f" {name} decides: it is an argument of the function, and is there already.",
-            "request": f" {name} decides: it asked for {asked}.",
-            "kernels": f" {name} decides: it has no kernel for another device type.",
+            "sticky": f" {start} decides: an earlier run of this session placed it, and it has a state.",
+            "argument": f" {start} decides: the function is given it, so it is there already.",
+            "request": f" {start} decides: it asked for {asked}.",
+            "kernels": f" {start} decides: it has no kernel for another device type.",
             "conflict": " Their requests contradict each other, so TensorFlow dropped what differs.",
-            "unavailable": f" {name} asked for {asked}, which cannot be.",
+            "unavailable": f" {start} asked for {asked}, which cannot be.",
             "first": f" It begins with {name}, and nothing in it asks for a device.",
         }[facts["because"]]
     )
@@ -127,7 +140,7 @@ def with_types(facts: dict[str, Any]) -> str:
 
 
 def _no_such_device(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
-    there = some_names([rules.placement.short(name) for name in rules.placement.device_names()])
+    there = some_names([rules.short(name) for name in rules.placement.device_names()])
     return f"it asked for {data['requested']}, and there is no such device. TensorFlow had {there}."
 
 
@@ -160,11 +173,18 @@ def _identity(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
 
 def _argument(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
     if "of" in facts:
-        return f"it hands {rules.graph.nodes[facts['of']]['name']} on, an argument of the function, and stays with it."
+        return f"it hands {rules.called(facts['of'])} on, which the function is given, and stays with it."
     return "it is an argument of the function: it stays where its value was given."
 
 
+def _optimized(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
+    return "TensorFlow's graph optimizer made it, after placing, of operations that were placed there."
+
+
 def _result(rules: Rules, node: str, data: Any, facts: dict[str, Any]) -> str:
+    if "requested" in facts:
+        name = rules.graph.nodes[facts["beside"]]["name"]
+        return f"it is a result of the function, and {name}, which makes it, asked for {facts['requested']}."
     return (
         f"it is a result of the function, and stays with {rules.graph.nodes[facts['beside']]['name']}, which makes it."
     )
@@ -226,6 +246,7 @@ _WHY: dict[str, Callable[[Rules, str, Any, dict[str, Any]], str]] = {
     "argument": _argument,
     "result": _result,
     "control_group": _control_group,
+    "optimized": _optimized,
     "data_function": _data_function,
     "function_call": _function_call,
     "existing": _existing,

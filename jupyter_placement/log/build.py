@@ -201,22 +201,25 @@ def fallback_events(placement: Placement, all_devices: bool = False) -> list[Eve
         Whether the placement's devices are all that TensorFlow had; a log may tell of some alone.
     """
     there = {device.name for device in placement.devices} if all_devices else set()
-    groups: dict[tuple[str | None, str, str], list[str]] = {}
+    groups: dict[tuple[str | None, str, str, str], list[str]] = {}
     for node, data in placement.graph.nodes(data=True):
         if data["reason"] == "colocated" or not data["device"] or not data["requested"]:
             continue
         if not satisfies(data["device"], data["requested"]):
-            groups.setdefault((data["op"], data["requested"], data["device"]), []).append(node)
+            key = (data["op"], data["requested"], data["device"], data["reason"])
+            groups.setdefault(key, []).append(node)
     events = []
-    for (op, requested, device), nodes in groups.items():
+    for (op, requested, device, reason), nodes in groups.items():
         what = f"{nodes[0]} ({op})" if len(nodes) == 1 else f"{len(nodes):,} {op} operations"
-        why = "TensorFlow has no such device or no kernel for it"
+        why = "because TensorFlow has no such device or no kernel for it"
         if there:
             exists = any(satisfies(name, requested) for name in there)
-            why = "TensorFlow has no kernel for it" if exists else "TensorFlow has no such device"
+            why = "because TensorFlow has no kernel for it" if exists else "because TensorFlow has no such device"
+            if exists and reason == "unknown":
+                why = "for a reason that is not known here"
         message = (
             f"{what} asked for {requested} and ran on {placement.short(device)}: soft placement chose another device, "
-            f"because {why}."
+            f"{why}."
         )
         details = {"op": op, "requested": requested, "assigned": device}
         events.append(Event("fallback", message, tuple(nodes), (), details))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jupyter_placement.devices import device_type, short_device
+from jupyter_placement.devices import DeviceSpec, device_type, parse_device, short_device
 from jupyter_placement.log.records import EventRecord
 from jupyter_placement.summary import readable_bytes, some_names
 
@@ -50,18 +50,34 @@ def _no_kernel(event: EventRecord, details: dict[str, Any]) -> str:
     else:
         text += f" TensorFlow has no kernel of it for {wanted}"
         text += f" and these types; there are kernels for {', '.join(kernels)}." if kernels else "."
-    return f"{text} Put it on another device with tf.device, or let TensorFlow choose: {_SOFT}."
+    return f"{text} Put it on another device with tf.device{_or_soft(details)}."
 
 
 def _unknown_device(event: EventRecord, details: dict[str, Any]) -> str:
     available = details.get("available", [])
     tasks = len({name.split("/device:")[0] for name in available}) > 1
     there = some_names([short_device(name, tasks) for name in available]) or "not told"
-    return (
+    text = (
         f"{_subject(event)} asks for {details.get('requested') or 'a device'}, which TensorFlow does not have; it has: "
-        f"{there}. Correct the tf.device, check that TensorFlow sees the card "
-        f"(tf.config.list_physical_devices()), or let TensorFlow choose: {_SOFT}."
+        f"{there}."
     )
+    wanted = parse_device(details.get("requested") or "")
+    if wanted is not None and available and not any(_same_task(wanted, name) for name in available):
+        return f"{text} No device is of that job, replica and task: leave these out of tf.device, or connect to them."
+    return (
+        f"{text} Correct the tf.device, check that TensorFlow sees the card "
+        f"(tf.config.list_physical_devices()){_or_soft(details)}."
+    )
+
+
+def _same_task(wanted: DeviceSpec, name: str) -> bool:
+    have = parse_device(name)
+    return have is not None and all(asked in (None, there) for asked, there in zip(wanted[:3], have[:3], strict=True))
+
+
+def _or_soft(details: dict[str, Any]) -> str:
+    """Suggest soft placement, unless it was on, and TensorFlow failed all the same."""
+    return "" if details.get("soft") else f", or let TensorFlow choose: {_SOFT}"
 
 
 def _cannot_colocate(event: EventRecord, details: dict[str, Any]) -> str:
@@ -70,12 +86,12 @@ def _cannot_colocate(event: EventRecord, details: dict[str, Any]) -> str:
         devices = f" ({' and '.join(asked)})" if isinstance(asked, list) else ""
         return (
             f"{event.node} and {details['with']} must be on one device, but ask for different ones{devices}. Ask for "
-            f"the same device for both, or let TensorFlow choose: {_SOFT}."
+            f"the same device for both{_or_soft(details)}."
         )
     required = details.get("required", "another device")
     return (
         f"{_subject(event)} must be on one device with operations that require {required}, and cannot run there. Take "
-        f"it or them out of tf.device, or let TensorFlow choose: {_SOFT}."
+        f"it or them out of tf.device{_or_soft(details)}."
     )
 
 

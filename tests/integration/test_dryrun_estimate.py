@@ -269,3 +269,47 @@ def test_a_compiled_function_is_said_to_be_left_out() -> None:
     inner = tf.function(lambda x: tf.matmul(x, x), jit_compile=True)
     estimate = estimate_of(dry_run(tf.function(lambda x: inner(x) + 1.0), tf.TensorSpec([64, 64]), on="1xT4"))
     assert any("1 call is not inlined" in note for note in estimate.notes)
+
+
+def test_what_is_read_in_a_loop_moves_in_each_turn() -> None:
+    weights = tf.Variable(tf.ones([256, 256]))
+
+    @tf.function
+    def step(x: Any) -> Any:
+        last = 0.0
+        for _ in tf.range(3):
+            with tf.device("/gpu:1"):
+                product = x @ weights
+            last = tf.reduce_mean(product)
+            weights.assign_sub(tf.fill([256, 256], last))
+        return last
+
+    estimate = estimate_of(dry_run(step, tf.TensorSpec([32, 256]), on="2xT4"))
+    there = {(one.source[-5:], one.target[-5:]): (one.tensors, one.size) for one in estimate.transfers}
+    assert there["GPU:0", "GPU:1"] == (3 + 3, 3 * 4 * (32 * 256 + 256 * 256))
+    assert there["GPU:1", "GPU:0"] == (3, 3 * 4 * 32 * 256)
+
+
+def test_a_variable_of_two_functions_is_counted_once() -> None:
+    weights = tf.Variable(tf.ones([64, 64]))
+
+    @tf.function(autograph=False)
+    def one(x: Any) -> Any:
+        return x @ weights
+
+    @tf.function(autograph=False)
+    def other(x: Any) -> Any:
+        return tf.nn.relu(x) @ weights
+
+    spec = tf.TensorSpec([2, 64])
+    both = estimate_of(dry_run([(one, spec), (other, spec)], on="1xT4"))
+    assert both.device("GPU:0").variables == 4 * 64 * 64
+
+
+def test_collective_operations_are_told() -> None:
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(4)])
+        model.compile("sgd", "mse")
+    notes = estimate_of(dry_run(model, tf.TensorSpec([8, 8]), tf.TensorSpec([8, 4]), on="2xCPU")).notes
+    assert any("exchange tensors between devices themselves" in note for note in notes)

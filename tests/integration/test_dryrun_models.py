@@ -270,3 +270,19 @@ def test_what_a_model_needs_is_told() -> None:
     ):
         with pytest.raises(PlacementError, match=said):
             dry_run(*args, on="1xT4", **options)
+
+
+def test_a_model_can_be_exported_after_a_dry_run(tmp_path: Path) -> None:
+    inputs = tf.keras.Input((16,))
+    model = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(inputs))
+    model.sizes = {"widths": [16, 1]}
+    model.compile("adam", "mse", metrics=["mae"])
+    x, y = np.ones([8, 16], "f"), np.ones([8, 1], "f")
+    dry_run(model, x, y, on="2xT4")
+    model.export(str(tmp_path / "before"), verbose=False)
+    model.fit(x, y, verbose=0)
+    dry_run(model, x, y, on="2xT4")
+    model.export(str(tmp_path / "after"), verbose=False)
+    tf.saved_model.save(model, str(tmp_path / "saved"))
+    assert model.sizes == {"widths": [16, 1]}
+    assert (tmp_path / "saved" / "saved_model.pb").exists()

@@ -145,8 +145,8 @@ def test_variables_of_a_function_are_there_before_it(placed: Placement) -> None:
     }
     (adding, added), (reading, read), (multiplying, multiplied) = (found[op] for op in ops)
     assert (adding, reading, multiplying) == ("CPU:0", "GPU:0", "GPU:1")
-    assert added.text.endswith("assignaddvariableop_resource decides: it has no kernel for another device type.")
-    assert read.text.endswith("decides: it is an argument of the function, and is there already.")
+    assert added.text.endswith("Variable count decides: it has no kernel for another device type.")
+    assert read.text.endswith("Variable weights decides: the function is given it, so it is there already.")
     assert multiplied.rule == "pinned"
     handles = [node for node, data in placement.graph.nodes(data=True) if data["op"] == "VarHandleOp"]
     assert [explain(placement, node).rule for node in handles] == ["default", "default"]

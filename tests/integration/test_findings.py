@@ -104,9 +104,8 @@ def test_transfers_by_bytes_and_count_ping_pong_and_sent_twice() -> None:
     with tf.Graph().as_default() as graph, tf.device("GPU:0"):
         step(tf.compat.v1.placeholder(tf.float32, BIG.shape))
     placement = dry_run(graph, on="2xT4")
-    sent = {
-        one.message.split(" from ")[1].split(" in ")[0]: one for one in placement.findings() if one.kind == "transfers"
-    }
+    moved = [one for one in placement.findings() if one.kind == "transfers"]
+    sent = {one.message.split(" from ")[1].split(" each ")[0]: one for one in moved}
     assert sent["GPU:0 to GPU:1"].count == 3  # to two consumers it is sent once
     assert sent["GPU:0 to GPU:1"].bytes == 3 * 256 * 256 * 4
     assert names(placement, sent["GPU:0 to GPU:1"]) == {"there", "again", "more"}

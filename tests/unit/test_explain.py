@@ -55,6 +55,8 @@ def test_no_kernel_for_the_types() -> None:
     assert "has no kernel for GPU; it has for CPU." in found.text
     assert found.facts["otherwise"] == CPU
     assert without_kernel(placement) == without_kernel(placement, "gpu") == {"MatMul (T: int32)": ["m"]}
+    with pytest.raises(PlacementError, match="does not tell kernels: a log alone does not"):
+        without_kernel(Placement.from_log(f"a: (Const): {GPU0}"))
     with pytest.raises(PlacementError, match="'FOO' is no device type that has kernels: CPU, GPU, TPU"):
         without_kernel(placement, "FOO")
     with pytest.raises(KeyError, match="no node 'M'; did you mean m"):
