@@ -92,7 +92,8 @@ def _step(placement: Placement, label: str, graph: CapturedGraph, question: Ques
     loops = find_loops(nodes, values)
     times = repeats(nodes, loops)
     round_trip = carried(nodes, loops)
-    walks = [MemoryWalk(nodes, times, values, round_trip).run(order(nodes)) for order in (breadth_first, depth_first)]
+    kept = repeats(nodes, loops, unchanging=False)
+    walks = [MemoryWalk(nodes, kept, values, round_trip).run(order(nodes)) for order in (breadth_first, depth_first)]
     names = question.add(nodes, definitions, values)
     variables = find_variables(nodes, definitions)
     calls = uncounted_calls(nodes, definitions)

@@ -23,13 +23,16 @@ class Loop:
     condition : int
         Number of its LoopCond.
     nodes : set of int
-        What runs in each turn.
+        What runs in each turn, from the loop's variables on.
+    unchanging : set of int
+        What runs in each turn too, but takes nothing that changes: the read of a variable, what is made of it alone.
     turns : int or None
         How often; ``None`` if the graph does not tell.
     """
 
     condition: int
     nodes: set[int] = field(default_factory=set)
+    unchanging: set[int] = field(default_factory=set)
     turns: int | None = None
 
 
@@ -60,11 +63,14 @@ def find_loops(nodes: list[StepNode], values: Values) -> list[Loop]:
     return loops
 
 
-def repeats(nodes: Sequence[StepNode], loops: Sequence[Loop]) -> list[int]:
-    """Return how often each node runs in a step; once, where a loop's turns are not known."""
+def repeats(nodes: Sequence[StepNode], loops: Sequence[Loop], unchanging: bool = True) -> list[int]:
+    """Return how often each node runs in a step; once, where a loop's turns are not known.
+
+    Without what is ``unchanging`` it is how often each makes something new: the memory that a loop's lists keep.
+    """
     times = [1] * len(nodes)
     for loop in loops:
-        for number in loop.nodes:
+        for number in loop.nodes | loop.unchanging if unchanging else loop.nodes:
             times[number] *= 1 if loop.turns is None else loop.turns
     return times
 
@@ -107,12 +113,12 @@ def _fill(nodes: list[StepNode], loop: Loop) -> None:
             if one not in loop.nodes:
                 loop.nodes.add(one)
                 waiting.append(one)
-    # What takes nothing that changes (the read of a variable) runs in each turn too: it feeds what does, from inside.
     waiting = list(loop.nodes)
     while waiting:
         for taken in nodes[waiting.pop()].inputs:
-            if taken.node not in loop.nodes and nodes[taken.node].op not in _ENTER:
-                loop.nodes.add(taken.node)
+            known = taken.node in loop.nodes or taken.node in loop.unchanging
+            if not known and nodes[taken.node].op not in _ENTER:
+                loop.unchanging.add(taken.node)
                 waiting.append(taken.node)
     if last and exits:
         barrier = StepNode("", "", "", "", "", [], False, waits=len(last))
