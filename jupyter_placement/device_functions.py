@@ -23,8 +23,8 @@ def variables_on(device: str, others: str = _KEEP) -> DeviceFunction:
     """Put variables on one device and all other operations on another.
 
     In a ``tf.Graph`` the variables' own operations go to ``device``. Operations that read or assign a variable take
-    its resource, so TensorFlow keeps them with it whatever they ask for. In a ``tf.function`` that only uses
-    variables made outside, there is no variable to put: only ``others`` has an effect.
+    its resource, so TensorFlow keeps them with it whatever they ask for: nothing is asked for them. In a
+    ``tf.function`` that only uses variables made outside, there is no variable to put: only ``others`` has an effect.
 
     Parameters
     ----------
@@ -48,7 +48,13 @@ def variables_on(device: str, others: str = _KEEP) -> DeviceFunction:
     if not device:
         raise ValueError("variables_on needs a device for the variables, such as CPU:0")
     first, second = _checked(device), _checked(others)
-    return lambda op: first if op.type in VARIABLES else second
+
+    def choose(op: Any) -> str:
+        if op.type in VARIABLES:
+            return first
+        return _KEEP if _takes_variable(op) else second
+
+    return choose
 
 
 def round_robin(devices: Sequence[str], ops: Collection[str] = VARIABLES) -> DeviceFunction:
@@ -165,6 +171,10 @@ def balance_bytes(devices: Sequence[str]) -> DeviceFunction:
         return names[least]
 
     return choose
+
+
+def _takes_variable(op: Any) -> bool:
+    return any(one.dtype.name == "resource" or one.dtype.name.endswith("_ref") for one in getattr(op, "inputs", ()))
 
 
 def _variable_bytes(op: Any) -> int:

@@ -43,6 +43,7 @@ def short(placement: Placement, names: list[str]) -> list[str]:
 def test_variables_on(tf: Any, use: bool) -> None:
     placement = session(tf, devices.variables_on("CPU:1", others="CPU:2"), [4, 4], use)
     assert short(placement, ["w0", "w1", "y0", "y1"]) == ["CPU:1", "CPU:1", "CPU:2", "CPU:2"]
+    assert "overridden" not in {finding.kind for finding in placement.findings()}
 
 
 def test_round_robin(tf: Any) -> None:
