@@ -37,7 +37,7 @@ def _memory(steps: Sequence[Step], estimate: Estimate) -> list[str]:
         f"Variables and slots are exact. The peak goes from {LESS:.0%} less than in the better of two orders of the "
         f"operations to {MORE:.0%} more than in the worse one. "
         "Measured on a CPU for training steps of eleven models (TensorFlow 2.21, its graph optimizer as it is by "
-        "default), the walk was off by 11% at most.",
+        "default), the walk was off by 11% at most, in one run of several by 23%.",
         "Not counted: workspace of kernels (cuDNN, cuBLAS), fragmentation, the CUDA context (some 300 to 500 MB), what "
         "XLA compiles, and most of what TensorFlow's graph optimizer changes before it runs.",
     ]
