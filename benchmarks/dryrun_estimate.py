@@ -44,7 +44,8 @@ def main(names: Sequence[str]) -> None:
         seconds = time.perf_counter() - began
         captured = graph_of(function, args)
         plain = measure(captured, placement, optimize=False)
-        default = measure(captured, placement)
+        # The order, and with it the peak, differs from run to run: what has to fit is the most.
+        default = max((measure(captured, placement) for _ in range(3)), key=lambda one: one.peak)
         rows.append((name, placement, default))
         memory = estimate_of(placement).device("CPU:0")
         assert memory.variables + memory.slots == plain.variables, "variables are exact"

@@ -31,7 +31,9 @@ def test_the_peak_is_near_the_measured_one(name: str) -> None:
     placement = dry_run(function, *args, on="1xCPU")
     memory = estimate_of(placement).device("CPU:0")
     captured = graph_of(function, args)
-    plain, default = measure(captured, placement, optimize=False), measure(captured, placement)
+    plain = measure(captured, placement, optimize=False)
+    # With the graph optimizer the order differs from run to run (seen on 2.21): what has to fit is the most.
+    default = max((measure(captured, placement) for _ in range(2)), key=lambda one: one.peak)
     assert memory.variables + memory.slots == plain.variables
     assert memory.step == pytest.approx(plain.peak, rel=0.25)
     assert memory.step == pytest.approx(default.peak, rel=0.15)
