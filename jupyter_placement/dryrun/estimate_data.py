@@ -117,6 +117,8 @@ class DeviceEstimate:
         --------
         >>> [DeviceEstimate("", step_high=100, step_low=90, available=size).verdict for size in (200, 110, 80, None)]
         ['fits', 'may not fit', 'does not fit', None]
+        >>> DeviceEstimate("", step_high=100, step_low=90, open_inputs=1, available=200).verdict
+        'may not fit'
         >>> DeviceEstimate("", step_high=9, available=20, calls=1).verdict
         'may not fit'
         """

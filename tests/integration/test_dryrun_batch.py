@@ -276,11 +276,11 @@ def test_a_reader_that_has_gone_is_no_error(saved: Path) -> None:
 def test_elements_of_a_data_set_take_the_batch_also_beside_graphs_without_one() -> None:
     data = iter(tf.data.Dataset.from_tensor_slices(np.ones([10, 3], "f")).batch(4))
 
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False)
     def step(iterator: Any) -> Any:
         return tf.nn.relu(next(iterator))
 
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False)
     def fixed(x: Any) -> Any:
         return tf.tanh(x)
 

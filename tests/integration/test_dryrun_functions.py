@@ -260,11 +260,11 @@ def test_inputs_that_do_not_fit_are_one_sentence() -> None:
 
 
 def test_a_dry_run_inside_a_function_is_refused_at_once() -> None:
-    @tf.function  # type: ignore[untyped-decorator]
+    @tf.function
     def inner(x: Any) -> Any:
         return x + 1
 
-    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False)
     def outer(x: Any) -> Any:
         dry_run(inner, x, on="1xT4")
         return x

@@ -108,6 +108,5 @@ def test_a_batch_that_no_graph_leaves_open_is_told_and_the_cell_is_placed(kernel
             f"%%placement {machines} --batch 8 --quiet\ntf.function(lambda x: x + 1, autograph=False)(tf.ones([8, 2]))"
         )
         assert shown.status == "ok", shown.errors
-        assert "--batch 8 was not needed" in shown.stdout or "1xT4" in shown.stdout
         assert kernel.evaluate("_placement.meta['dry_run']") == "1xT4"
         assert "not needed" in str(kernel.evaluate("[event.message for event in _placement.events]"))

@@ -125,12 +125,12 @@ def test_where_no_kernel_takes_the_type_a_cast_moves_the_operation_to_the_gpu(
 def test_variables_of_a_function_are_there_before_it(placed: Placement) -> None:
     """What a function takes is placed by itself; what reads it under a pin follows it."""
 
-    class Model(tf.Module):  # type: ignore[misc]
+    class Model(tf.Module):
         def __init__(self) -> None:
             self.weights = tf.Variable(tf.ones([4, 4]), name="weights")
             self.count = tf.Variable(0, name="count")  # int32: no kernel for it on a GPU
 
-        @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+        @tf.function(autograph=False)
         def __call__(self, x: tf.Tensor) -> tf.Tensor:
             with tf.device("/gpu:1"):
                 self.count.assign_add(1)

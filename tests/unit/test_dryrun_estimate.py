@@ -255,7 +255,7 @@ def test_an_estimate_comes_back_from_its_json_and_is_shown() -> None:
 
 def test_a_placement_without_estimate_says_so() -> None:
     with pytest.raises(PlacementError, match="takes the Placement of a dry run, not a int"):
-        estimate_of(3)  # type: ignore[arg-type]
+        estimate_of(3)
     with pytest.raises(PlacementError, match="only that of a dry run has one"):
         estimate_of(Placement())
     with pytest.raises(PlacementError, match="cannot be read"):
